@@ -1,0 +1,72 @@
+"""The audit: the order of things, and the only place that knows it.
+
+`scan` runs once for each source, in a child process where the source asks for it; `audit` joins what the scans say and does
+the rest once. How scans are run is handed in (`each`): `map` will do, and so will a process pool.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from kill_audit import classify, coverage, deploys, grammar, incidents, reconcile, report, timeline
+from kill_audit.classify import TaskSettings
+from kill_audit.document import Document
+from kill_audit.entry import Micros, Problem, Question, Source
+from kill_audit.reconcile import RunLog
+from kill_audit.timeline import Follower, Partial
+
+Scan = tuple[Source, Question]
+Each = Callable[[Callable[[Scan], Partial], Sequence[Scan]], Sequence[Partial]]
+
+
+def scan(item: Scan) -> Partial:
+    """Read one source and follow its tasks. Picklable, and pure after the read."""
+    source, question = item
+    follower = Follower(question)
+    for batch in source.batches(question):
+        if isinstance(batch, Problem):
+            follower.problem(batch)
+        else:
+            follower.feed(batch, *grammar.recognise(batch, question))
+    return follower.partial(source.name)
+
+
+def audit(
+    sources: Sequence[Source],
+    run_log: RunLog | None,
+    question: Question,
+    each: Each,
+    *,
+    now: Micros,
+    settings: Mapping[str, TaskSettings] | None = None,
+) -> Document:
+    """Find every killed run in the sources and reconcile it with the run log.
+
+    Args:
+        sources: read once each, and those that must be looked at again a second time.
+        run_log: the app's run log, or None.
+        question: the window and the units.
+        each: runs `scan` over (source, question) pairs and returns the results in their order.
+        now: the moment at which the run log is read, microseconds since the epoch.
+        settings: acknowledgement settings by task name, where the user states them.
+    """
+    history = timeline.join(partials_of(sources, question, each))
+    scene = classify.scene_of(history, settings)
+    kills = classify.judge(history.deaths, scene)
+    windows = deploys.deploys_of(history, kills, question)
+    inside = [kill for kill in kills if question.since <= kill.at < question.until]
+    return report.report(report.Findings(
+        question=question, history=history, scene=scene, judgement=coverage.judge(history, question, now), kills=kills,
+        deploys=windows, incidents=incidents.incidents_of(inside, windows),
+        reconciled=reconcile.reconcile(inside, history, run_log, question, now), now=now,
+    ))  # fmt: skip
+
+
+def partials_of(sources: Sequence[Source], question: Question, each: Each) -> tuple[Partial, ...]:
+    """Scan every source, and those again in which something cancelled turns out to matter."""
+    partials = list(each(scan, [(source, question) for source in sources]))
+    again = timeline.second_look(partials)
+    places = sorted(again)
+    looked = each(scan, [(sources[place], replace(question, keep=again[place])) for place in places])
+    for place, partial in zip(places, looked, strict=True):
+        partials[place] = partial
+    return tuple(partials)

@@ -1,0 +1,76 @@
+"""Words in, one call, an exit status out.
+
+Rules of this room: no rules, no SQL, no colours of its own; one file a command, imported when it is called. Data goes to
+stdout, progress and errors to stderr.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from kill_audit import __version__
+from kill_audit.errors import KillAuditError
+
+COMMANDS = {"report": "kill_audit.cli.report"}
+"""The verbs, and the module whose `command` answers each."""
+
+
+class _Commands(click.Group):
+    """Loads a command's module only when it is named, so that `--help` stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        from importlib import import_module  # noqa: PLC0415
+
+        command: click.Command = import_module(COMMANDS[cmd_name]).command
+        return command
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "KILL_AUDIT", "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", message="kill-audit %(version)s")
+@click.option("--debug", is_flag=True, help="Show a traceback instead of one line when something fails.")
+def commands(debug: bool) -> None:
+    """Find every Celery task run that was killed, and what became of it, from the systemd journal.
+
+    kill-audit reads worker journals, names the task of each killed run, proves what killed it, and reconciles it with the
+    app's own run log. It only reads: it never acknowledges, retries, kills or edits anything.
+    """
+    del debug
+
+
+def run(words: Sequence[str]) -> int:
+    """Run a command line; return its exit status (see docs/exit-status.md)."""
+    debug = "--debug" in words
+    try:
+        status = commands.main(args=list(words), prog_name="kill-audit", standalone_mode=False)
+    except click.exceptions.Exit as stopped:
+        return stopped.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except click.Abort:
+        click.echo("kill-audit: interrupted", err=True)
+        return 130
+    except KillAuditError as error:
+        if debug:
+            raise
+        click.echo(f"kill-audit: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        return error.exit_status
+    except BrokenPipeError:
+        # The reader of our output has gone (`kill-audit report | head`): there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return int(status or 0)

@@ -1,0 +1,69 @@
+"""Who speaks: which program an entry can be trusted to come from, by journald's own fields alone.
+
+Any local user can write any MESSAGE, any SYSLOG_IDENTIFIER and any field without an underscore. Only the underscore fields
+are journald's (systemd.journal-fields(7)). Text files have lost them; there the line's own tag has to do, and coverage
+says so.
+"""
+
+from enum import Enum
+
+from kill_audit.entry import Origin
+
+
+class Voice(Enum):
+    """A program whose words are read."""
+
+    MANAGER = "systemd"
+    LOGIND = "systemd-logind"
+    JOURNALD = "systemd-journald"
+    COREDUMP = "systemd-coredump"
+    OOM_DAEMON = "systemd-oomd"
+    SUDO = "sudo"
+    KERNEL = "kernel"
+    SERVICE = "service"  # a unit's own process: perhaps a Celery worker
+    OTHER = "other"
+
+
+_IN_TEXT = {
+    "systemd": Voice.MANAGER, "systemd-logind": Voice.LOGIND, "systemd-journald": Voice.JOURNALD,
+    "systemd-journal": Voice.JOURNALD, "kernel": Voice.KERNEL, "sudo": Voice.SUDO, "systemd-oomd": Voice.OOM_DAEMON,
+    "earlyoom": Voice.OOM_DAEMON, "systemd-coredump": Voice.COREDUMP,
+}  # fmt: skip
+_MANAGER_EXE = ("/systemd", "/init")
+
+
+def voice_of(origin: Origin, pid: int) -> Voice:
+    """Tell who wrote an entry of this origin and `_PID`."""
+    if not origin.vouched:
+        return _IN_TEXT.get(origin.identifier or "", Voice.SERVICE)
+    if origin.transport == "kernel":
+        # Facility 0 is the kernel's; user space writes to /dev/kmsg under others (journald-kmsg.c).
+        return Voice.KERNEL if origin.facility in (0, None) else Voice.OTHER
+    if origin.transport == "driver":
+        return Voice.JOURNALD
+    return _privileged(origin, pid) or (Voice.SERVICE if _is_service(origin) else Voice.OTHER)
+
+
+def _privileged(origin: Origin, pid: int) -> Voice | None:
+    exe, comm, root = origin.exe or "", origin.comm or "", origin.uid == 0
+    if pid == 1 and (root or origin.uid is None):
+        return Voice.MANAGER
+    if comm == "systemd" and exe.endswith("/systemd") and (origin.unit or "").startswith(("init.scope", "user@")):
+        return Voice.MANAGER
+    if exe.endswith("/systemd-logind") or (comm == "systemd-logind" and root):
+        return Voice.LOGIND
+    if exe.endswith("/systemd-journald") or (comm == "systemd-journal" and root):
+        return Voice.JOURNALD
+    if exe.endswith("/systemd-coredump") or (comm == "systemd-coredum" and (root or exe == "")):
+        return Voice.COREDUMP
+    if exe.endswith(("/systemd-oomd", "/earlyoom")) or (comm in ("systemd-oomd", "earlyoom") and root):
+        return Voice.OOM_DAEMON
+    if exe.startswith("/") and exe.endswith("/sudo"):
+        return Voice.SUDO
+    return None
+
+
+def _is_service(origin: Origin) -> bool:
+    """Whether this can be a worker's own line: it comes from a service or a container, or has lost its unit."""
+    unit = origin.unit
+    return unit is None or origin.container is not None or not unit.endswith((".scope", ".slice"))

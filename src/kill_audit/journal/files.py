@@ -1,0 +1,247 @@
+"""Journal files, exports, JSON streams and log files as sources: found, told apart, and opened where they are read."""
+
+import atexit
+import glob
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from kill_audit.entry import Batch, Problem, Question
+from kill_audit.errors import SourceError
+from kill_audit.journal.export import read_export
+from kill_audit.journal.jsonlines import read_json
+from kill_audit.journal.native import read_native
+from kill_audit.journal.text import read_text
+from kill_audit.journal.opening import HEAD_BYTES, Kind, kind_of, unpacked
+
+# As sd_journal_open_directory(3) chooses (dirent_is_journal_file and dirent_is_journal_subdir in sd-journal.c).
+_JOURNAL_FILE: Final = re.compile(r".*\.journal~?")
+_JOURNAL_FOLDER: Final = re.compile(r"[0-9a-f]{32}(?:\..+)?")
+MAY_READ: Final = "run it as root, or: sudo usermod -aG systemd-journal $USER (and log in again)"
+"""The hint for whoever may not read a journal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSource:
+    """One file that holds entries of one kind, packed or not.
+
+    `unpack_in`: a folder of this run's own, for a packed journal file, which libsystemd can only read unpacked.
+    """
+
+    name: str
+    path: str
+    kind: Kind
+    unpack_in: str | None = None
+
+    @property
+    def fragile(self) -> bool:
+        """Whether reading it may end the process: libsystemd aborts on some damaged files."""
+        return self.kind is Kind.JOURNAL
+
+    def batches(self, question: Question) -> Iterator[Batch | Problem]:
+        """Yield the entries of the span that `question` reads, and problems where they are met.
+
+        Raises:
+            SourceError: it is gone, or may not be read any more.
+        """
+        try:
+            with unpacked(self.path) as (file, layer):
+                if self.unpack_in is not None:
+                    yield from _read_unpacked(file, self.unpack_in, question)
+                else:
+                    yield from self._read(file, question)
+                if layer is not None and layer.problem is not None:
+                    yield layer.problem
+        except FileNotFoundError as error:
+            raise SourceError(f"{self.name}: it was there, and is gone now") from error
+        except PermissionError as error:
+            raise SourceError(f"{self.name}: permission denied", hint=MAY_READ) from error
+
+    def _read(self, file: BinaryIO, question: Question) -> Iterator[Batch | Problem]:
+        match self.kind:
+            case Kind.JOURNAL:
+                return read_native(file, question)
+            case Kind.EXPORT:
+                return read_export(file, question)
+            case Kind.JSON:
+                return read_json(file, question)
+            case Kind.TEXT:
+                return read_text(file, question, name=self.name, modified=os.stat(self.path).st_mtime_ns // 1000)
+            case Kind.EMPTY:
+                return iter((Problem(code="empty", detail="holds no entries"),))
+            case Kind.OTHER:
+                detail = "is no journal file, export, JSON or text, or its very start is damaged"
+                return iter((Problem(code="damaged", detail=detail),))
+
+
+def _read_unpacked(file: BinaryIO, folder: str, question: Question) -> Iterator[Batch | Problem]:
+    """Read a packed journal file by way of a temporary one.
+
+    It has a name while it is read: libsystemd refuses a file without (journal_file_fstat in journal-file.c).
+    """
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".journal") as plain:
+        shutil.copyfileobj(file, plain, 1 << 20)
+        plain.flush()
+        plain.seek(0)
+        yield from read_native(cast("BinaryIO", plain), question)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemSource:
+    """Where entries should be and cannot be had: problems, and nothing else."""
+
+    name: str
+    problems: tuple[Problem, ...]
+
+    @property
+    def fragile(self) -> bool:
+        """Reading it does nothing that could fail."""
+        return False
+
+    def batches(self, question: Question) -> Iterator[Batch | Problem]:
+        """Yield the problems."""
+        del question
+        yield from self.problems
+
+
+class Workspace:
+    """A private folder for what has to be kept in files while a run lasts; made when first needed, removed at exit.
+
+    The run's own process owns it: what a child leaves behind when it dies is removed as well.
+    """
+
+    def __init__(self) -> None:
+        self._folder: str | None = None
+
+    def folder(self) -> str:
+        """Give its path."""
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="kill-audit-")  # mode 0700
+            atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
+
+    def keep(self, stream: BinaryIO) -> str:
+        """Copy a stream into a new file, and give its path."""
+        with tempfile.NamedTemporaryFile(dir=self.folder(), delete=False) as file:
+            shutil.copyfileobj(stream, file, 1 << 20)
+        return file.name
+
+
+def file_sources(patterns: Iterable[str], workspace: Workspace) -> Iterator[FileSource | ProblemSource]:
+    """Yield a source for each file named by a path or a glob pattern.
+
+    Raises:
+        SourceError: a file is missing, no file, or unreadable; or a pattern matches nothing.
+    """
+    for pattern in patterns:
+        if os.path.lexists(pattern):
+            yield _named(pattern, workspace)
+        elif not glob.has_magic(pattern):
+            raise SourceError(f"{pattern}: no such file", hint=_nearby(pattern))
+        else:
+            found = [path for path in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(path)]
+            if not found:
+                raise SourceError(f"{pattern}: no file matches this pattern", hint=_nearby(pattern))
+            yield from (_among_others(path, workspace) for path in found)
+
+
+def folder_sources(folder: str, workspace: Workspace) -> Iterator[FileSource | ProblemSource]:
+    """Yield a source for each journal file of a folder, and of its folders of machines and namespaces.
+
+    Raises:
+        SourceError: it is missing, no folder, unreadable, or holds no journal file.
+    """
+    top = Path(folder)
+    try:
+        places = [top, *journal_folders(top)]
+        found = [path for place in places for path in journal_files(place)]
+    except FileNotFoundError as error:
+        raise SourceError(f"{folder}: no such directory", hint=_nearby(folder)) from error
+    except NotADirectoryError as error:
+        raise SourceError(f"{folder}: not a directory", hint=f"give a file as --file {folder}") from error
+    except PermissionError as error:
+        raise SourceError(f"{error.filename}: permission denied", hint=MAY_READ) from error
+    if not found:
+        raise SourceError(
+            f"{folder}: holds no journal files (*.journal, *.journal~)",
+            hint=f"give files of other kinds or names as --file '{top / '*'}'",
+        )
+    yield from (_among_others(str(path), workspace) for path in found)
+
+
+def journal_folders(top: Path) -> list[Path]:
+    """List the folders of machines and of their namespaces, `MACHINE-ID[.NAMESPACE]`, in a folder of journals."""
+    return sorted(path for path in top.iterdir() if _JOURNAL_FOLDER.fullmatch(path.name) and path.is_dir())
+
+
+def journal_files(place: Path) -> list[Path]:
+    """List the journal files that lie in a folder itself."""
+    return sorted(path for path in place.iterdir() if _JOURNAL_FILE.fullmatch(path.name) and path.is_file())
+
+
+def stream_source(stream: BinaryIO, workspace: Workspace, name: str = "-") -> FileSource:
+    """Keep a stream in a file, so that a child can read it, and twice."""
+    return _source(name, workspace.keep(stream), workspace)
+
+
+def distinct(sources: Iterable[FileSource | ProblemSource]) -> Iterator[FileSource | ProblemSource]:
+    """Leave out a file that was named before, under whatever name (the same device and inode)."""
+    seen = set()
+    for source in sources:
+        if isinstance(source, FileSource):
+            status = os.stat(source.path)
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+        yield source
+
+
+def _named(path: str, workspace: Workspace) -> FileSource:
+    """Give the source for a file that was named itself.
+
+    Raises:
+        SourceError: it is a folder, or cannot be read.
+    """
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise SourceError(f"{path}: is a directory", hint=f"give a folder of journal files as -D {path}")
+        if not stat.S_ISREG(mode):  # `--file <(ssh host journalctl -o export)` is a pipe, and can be read once only
+            with open(path, "rb") as stream:
+                return stream_source(stream, workspace, path)
+        return _source(path, path, workspace)
+    except PermissionError as error:
+        raise SourceError(f"{path}: permission denied", hint=MAY_READ) from error
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from error
+
+
+def _among_others(path: str, workspace: Workspace) -> FileSource | ProblemSource:
+    try:
+        return _source(path, path, workspace)
+    except PermissionError:
+        detail = "this user may not read it; members of the group systemd-journal (or adm) may"
+        return ProblemSource(name=path, problems=(Problem(code="no-permission", detail=detail),))
+    except OSError as error:
+        return ProblemSource(
+            name=path, problems=(Problem(code="damaged", detail=f"cannot be opened: {error.strerror}"),)
+        )
+
+
+def _source(name: str, path: str, workspace: Workspace) -> FileSource:
+    with unpacked(path) as (file, layer):
+        kind = kind_of(file.read(HEAD_BYTES))
+        packed = layer is not None and kind is Kind.JOURNAL
+    return FileSource(name=name, path=path, kind=kind, unpack_in=workspace.folder() if packed else None)
+
+
+def _nearby(path: str) -> str:
+    """Say what is there instead: the nearest folder that exists."""
+    parent = next((folder for folder in Path(path).parents if folder.is_dir()), Path())
+    return f"see what is there: ls {parent}"

@@ -1,0 +1,186 @@
+"""The report's sentences: the headline, what the evidence reaches over, the run log, and what to type next."""
+
+import shlex
+from dataclasses import dataclass
+
+from kill_audit import texts
+from kill_audit.document import Candidate, Document, Drain, Kill, RunLogFacts, Task, TaskReference, UnitAdvice
+from kill_audit.render.figures import NO_NAME, deploys_with_kills, holes, worst_first
+from kill_audit.render.view import count, listed, span
+from kill_audit.texts import Text
+
+SKEW_TOLD_S = 1.0  # a smaller difference between two clocks changes no verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A command to type next, and why."""
+
+    command: str
+    why: str
+
+
+def headline(document: Document) -> str:
+    """Say the whole report in one sentence; "0 kills" never stands without how much the evidence reaches over."""
+    parts = [_killed(document), *_besides(document)]
+    if not document.kills or document.coverage.verdict != "complete":
+        parts.append(_reach(document))
+    return "; ".join(parts) + "."
+
+
+def _killed(document: Document) -> str:
+    kills = len(document.kills)
+    inside, deploys = deploys_with_kills(document)
+    said = f"{count(kills, 'task')} killed" if kills else "0 kills found"
+    if inside:
+        where = f"in {count(deploys, 'deploy')}"
+        said += f" {where}" if inside == kills else f" ({inside:,} of them {where})"
+    if document.previous is not None:
+        said += f" ({document.previous.kills:,} in the period before)"
+    return ", ".join([said, *_rows(document)])
+
+
+def _rows(document: Document) -> list[str]:
+    if document.run_log is None or not document.kills:
+        return []
+    verdicts = [kill.verdict for kill in document.kills]
+    missing, stuck = verdicts.count("missing"), verdicts.count("stuck")
+    said = [f"{missing:,} with no run row"] if missing else []
+    if stuck:
+        said.append(f"{stuck:,} with a row stuck open")
+    return said or ["none without a run row, no row stuck open"]
+
+
+def _besides(document: Document) -> list[str]:
+    said = []
+    if accepted := sum(kill.accepted is not None for kill in document.kills):
+        said.append(f"{accepted:,} accepted")
+    if blind := len(document.blind_deaths):
+        tasks = "its tasks cannot be known" if blind == 1 else "their tasks cannot be known"
+        said.append(f"{count(blind, 'blind worker death')} ({tasks})")
+    if ghosts := len(document.ghosts):
+        said.append(count(ghosts, "ghost row"))
+    return said
+
+
+def _reach(document: Document) -> str:
+    match document.coverage.verdict:
+        case "complete":
+            return f"the evidence covers the whole window ({count(document.coverage.entries, 'entry', 'entries')})"
+        case "partial":
+            return "the evidence covers only a part of the window, so there may be more"
+        case "none":
+            return "no evidence covers the window, so nothing can be said"
+
+
+def coverage(document: Document) -> str:
+    """Say how much was read and how whole it is: `partial: 1,204 entries from 3 sources, 2 problems`."""
+    parts = [count(document.coverage.entries, "entry", "entries")]
+    sources = len({source.source for source in document.coverage.sources})
+    parts[0] += f" from {count(sources, 'source')}"
+    if problems := len(holes(document)):
+        parts.append(count(problems, "problem"))
+    return f"{document.coverage.verdict}: {', '.join(parts)}"
+
+
+def run_log(facts: RunLogFacts | None) -> str:
+    """Say which run log the kills were reconciled with."""
+    if facts is None:
+        return "none given, so whether the application knows of these runs was not looked at (--run-log)"
+    parts = [facts.kind]
+    if facts.table is not None:
+        parts[0] += f" table {facts.table}"
+    if facts.preset is not None:
+        parts.append(f"preset {facts.preset}")
+    if facts.rows is not None:
+        parts.append(count(facts.rows, "row") if facts.rows else "the table is empty")
+    if facts.time_zone is not None:
+        parts.append(f"times in {facts.time_zone}")
+    if facts.skew_s is not None and abs(facts.skew_s) >= SKEW_TOLD_S:
+        parts.append(
+            f"its clock {abs(facts.skew_s):.1f}s {'ahead of' if facts.skew_s > 0 else 'behind'} the journal's"
+        )
+    return ", ".join(parts)
+
+
+def besides(document: Document) -> tuple[str, ...]:
+    """Say what was seen and not counted: idle children's deaths, and lines that look like kills."""
+    said = []
+    if idle := len(document.idle_deaths):
+        said.append(f"{count(idle, 'idle pool process', 'idle pool processes')} died with no task on "
+                    f"{'it' if idle == 1 else 'them'}.")  # fmt: skip
+    if lines := len(document.not_losses):
+        verb = "line looks like a kill and is" if lines == 1 else "lines look like kills and are"
+        said.append(f"{lines:,} {verb} none (-o json says why).")
+    return tuple(said)
+
+
+def drain(advice: Drain) -> str:
+    """Say what a longer stop timeout would have saved."""
+    what = f"{advice.unit}: KillMode=mixed with TimeoutStopSec={advice.timeout_s}"
+    runs = count(advice.of, "killed run")
+    if advice.saved is None:
+        return f"{what}; how many of {runs} it would have saved cannot be said without their usual run times"
+    return f"{what} would have saved {advice.saved:,} of {runs}"
+
+
+def unit_advice(advice: UnitAdvice) -> str:
+    """Say which setting of a unit to change: `celery@a.service: KillMode=mixed instead of control-group (...)`."""
+    instead = "" if advice.now is None else f" instead of {advice.now}"
+    return f"{advice.unit}: {advice.setting}={advice.better}{instead} ({advice.problem}: {advice.why})"
+
+
+def next_steps(document: Document, *, explained: bool) -> tuple[Step, ...]:
+    """The commands that a person would type next, most urgent first; `explained`: `-x` was given already."""
+    steps = []
+    longest, rest = worst_first(document)
+    if longest or rest:
+        kill = (*longest, *rest)[0]
+        steps.append(
+            Step(command=f"kill-audit show {shlex.quote(kill.id)}", why="the evidence for the first kill above")
+        )
+        if not explained:
+            steps.append(Step(command="kill-audit report -x", why="what each finding means, and how to fix it"))
+    if deploys_with_kills(document)[0]:
+        steps.append(Step(command="kill-audit deploys", why="every deploy, and what it cost"))
+    if document.coverage.verdict != "complete" or document.blind_deaths:
+        steps.append(Step(command="kill-audit doctor", why="why the evidence is not whole, and how to keep more"))
+    if document.run_log is None and document.kills:
+        steps.append(Step(command="kill-audit report --run-log URL", why="which of these the application knows of"))
+    return tuple(steps)
+
+
+def because(names: list[str], limit: int = 3) -> str:
+    """Name a few of many: `a, b, c and 4 more`."""
+    return listed([*names[:limit], f"{len(names) - limit:,} more"]) if len(names) > limit else listed(names)
+
+
+def reference(task: Task | TaskReference | Candidate) -> str:
+    """Write a task as Celery does: `NAME[ID]`."""
+    name = task.name or NO_NAME
+    return name if task.id is None else f"{name}[{task.id}]"
+
+
+def named_by(task: Task) -> str:
+    """Say how the task was named and how sure that is: `job, high`."""
+    return task.how if task.confidence is None else f"{task.how}, {task.confidence}"
+
+
+def ran_for(kill: Kill) -> str:
+    """Say how long the run had lasted; `≤` where it is counted from receipt, which is an upper bound."""
+    bound = "≤" if kill.ran_for_s is not None and kill.started_at is None else ""
+    return bound + span(kill.ran_for_s)
+
+
+def explained(document: Document) -> tuple[tuple[str, tuple[Text, ...]], ...]:
+    """The texts of the causes, fates, verdicts and coverage problems that occur, with a title for each kind."""
+    known = texts.load()
+    kinds = (
+        ("Causes", known.causes, {kill.cause for kill in document.kills}),
+        ("Fates", known.fates, {kill.fate for kill in document.kills}),
+        ("Verdicts", known.verdicts, {kill.verdict for kill in document.kills}),
+        ("Ways of naming a task", known.naming, {kill.task.how for kill in document.kills}),
+        ("Coverage", known.coverage, {hole.problem.code for hole in holes(document)}),
+    )
+    present = ((title, tuple(text for key, text in of.items() if key in keys)) for title, of, keys in kinds)
+    return tuple((title, found) for title, found in present if found)

@@ -1,0 +1,484 @@
+"""Follow tasks through one source: cancel what began and ended, keep what is open and what died.
+
+Rules of this file:
+1. A run is cancelled only when nothing about it can matter later: one receipt, one end, in one unit's run, and no pool
+   process of its worker died in between. Everything doubtful is kept for `join`.
+2. A receipt is not a start. Nothing here decides that a run began, or that it was killed.
+3. It knows nothing of causes, windows or databases.
+"""
+
+from collections import Counter, defaultdict, deque
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kill_audit import events
+from kill_audit.entry import Batch, Micros, Origin, Problem, Question
+from kill_audit.events import ENDINGS, Event, Line, TaskLines
+from kill_audit.grammar.celery import is_child
+from kill_audit.timeline.partial import (
+    End,
+    Group,
+    Mark,
+    Partial,
+    Run,
+    Segment,
+    Stretch,
+    hash_of,
+    runtime_bucket,
+)
+
+_SECOND = 1_000_000
+_MAIN_ONLY = (
+    events.WorkerBanner, events.WorkerPool, events.WorkerReady, events.ChildExited, events.TaskLost, events.HardTimeLimit,
+    events.Terminating, events.Terminated, events.Shutdown, events.ShutdownCrash, events.Reexec, events.ChildNotUp,
+    events.CancelledOnConnectionLoss, events.WorkerCrash, events.ConnectionLost, events.Restoring,
+)  # fmt: skip
+_DEATHS = (events.ChildExited, events.TaskLost)
+_RECENT_RUNS = 32  # finished runs that a death may turn out to be about: the process died after its task's success
+_RECENT_SPAN = 15 * _SECOND
+_REORDER_TOLERANCE = 0.5 * _SECOND
+
+
+class _OpenRun:
+    """A run that has not ended yet; becomes a `Run`."""
+
+    __slots__ = ("end", "facts", "hash", "number", "segment", "waits", "witness")
+
+    def __init__(self, segment: "_OpenSegment | None", task_hash: int, facts: dict[str, Any]) -> None:
+        self.segment = segment
+        self.hash = task_hash
+        self.facts = facts
+        self.number: int | None = None
+        self.waits = False
+        self.witness = False  # it was open when a pool process of its worker died
+        self.end: End | None = None
+
+    def closed(self) -> Run:
+        return Run(**self.facts, number=self.number, waits=self.waits, end=self.end)
+
+
+class _OpenSegment:
+    """A main process as its lines tell of it; becomes a `Segment`."""
+
+    def __init__(self, group: Group, main_pid: int, at: Micros) -> None:
+        self.group = group
+        self.main_pid = main_pid
+        self.first_at = at
+        self.last = Mark(at, "", "")
+        self.started: Mark | None = None
+        self.banner = False
+        self.ready_at: Micros | None = None
+        self.node: str | None = None
+        self.version: str | None = None
+        self.concurrency: int | None = None
+        self.pool: str | None = None
+        self.receipts = 0
+        self.dispatched = 0
+        self.drained = 0
+        self.recycled = 0
+        self.informed = False
+        self.stopping = False
+        self.last_death_at: Micros = 0
+        self.reordered = False
+        self.furthest = (-1, 0.0)  # the highest number seen to end, and when it had started
+        self.open: dict[int, _OpenRun] = {}
+        self.recent: deque[_OpenRun] = deque(maxlen=_RECENT_RUNS)
+        self.waiting: list[tuple[Micros, _OpenRun]] = []
+
+    def hand_out(self, run: _OpenRun) -> None:
+        """Give a run its number: jobs are counted as they are handed to the pool (billiard/pool.py job_counter)."""
+        run.number, run.waits = self.dispatched, False
+        self.dispatched += 1
+
+    def hand_out_due(self, now: Micros) -> None:
+        """Hand out the runs whose time has come."""
+        due = [item for item in self.waiting if item[0] <= now]
+        if due:
+            self.waiting = [item for item in self.waiting if item[0] > now]
+            for _, run in sorted(due, key=lambda item: item[0]):
+                if run.waits and run.end is None:
+                    self.hand_out(run)
+
+    def had_started(self, run: _OpenRun, at: float) -> None:
+        """Learn from an end line when its run had started: jobs are taken in the order of their numbers."""
+        if run.number is None:
+            return
+        number, earlier = self.furthest
+        if run.number > number:
+            self.furthest = (run.number, at)
+        elif at > earlier + _REORDER_TOLERANCE:
+            self.reordered = True
+
+    def take_back(self, run: _OpenRun) -> None:
+        """Undo a number that was never handed out: the run waits, or was discarded."""
+        if run.number is None:
+            return
+        number, run.number = run.number, None
+        self.dispatched -= 1
+        for other in self.open.values():
+            if other.number is not None and other.number > number:
+                other.number -= 1
+
+    def closed(self, *, wrote_as_child: bool, last_child_line_at: Micros) -> Segment:
+        return Segment(
+            group=self.group, main_pid=self.main_pid, started=self.started, ready_at=self.ready_at, node=self.node,
+            version=self.version, concurrency=self.concurrency, pool=self.pool, first_at=self.first_at, last=self.last,
+            receipts=self.receipts, dispatched=self.dispatched, drained=self.drained, recycled=self.recycled,
+            informed=self.informed, reordered=self.reordered, wrote_as_child=wrote_as_child, last_child_line_at=last_child_line_at,
+        )  # fmt: skip
+
+
+class Follower:
+    """Follows one source; fed batch by batch, asked once for its `Partial`."""
+
+    def __init__(self, question: Question) -> None:
+        self._keep = question.keep
+        self._entries = 0
+        self._stretches: dict[tuple[str, str, str, str | None], list[int]] = {}
+        self._problems: list[Problem] = []
+        self._groups: dict[Origin, Group] = {}
+        self._streams: dict[tuple[str, int, str], Group] = {}
+        self._current: dict[tuple[Group, int], _OpenSegment] = {}
+        self._latest: dict[Group, _OpenSegment] = {}
+        self._closed: list[_OpenSegment] = []
+        self._child_pids: dict[tuple[Group, int], Micros] = {}
+        self._open: dict[str, list[_OpenRun]] = {}
+        self._kept: list[_OpenRun] = []
+        self._ends: list[End] = []
+        self._events: list[Event] = []
+        self._finished: set[int] = set()
+        self._repeated: set[int] = set()
+        self._retried: Counter[int] = Counter()
+        self._due: dict[str, Micros] = {}
+        self._busy: dict[tuple[Group, str], Micros] = {}
+        self._runtimes: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+        self._multi: set[Group] = set()
+        self._vouched = True
+
+    # -- feeding ----------------------------------------------------------------------------------------------------
+
+    def problem(self, problem: Problem) -> None:
+        """Take note of something that could not be read."""
+        self._problems.append(problem)
+
+    def feed(self, batch: Batch, lines: TaskLines, found: tuple[tuple[int, Event], ...]) -> None:
+        """Follow a batch; `lines` and `found` are what the grammar recognised in it."""
+        self._measure(batch)
+        place = 0
+        columns = zip(
+            lines.row, lines.kind, lines.task_id, lines.task_name, lines.process, lines.number, strict=True
+        )  # fmt: skip
+        for row, kind, task_id, name, process, number in columns:
+            while place < len(found) and found[place][0] <= row:
+                self._event(batch, *found[place])
+                place += 1
+            self._line(batch, row, Line(kind), task_id, name, process, number)
+        for row, event in found[place:]:
+            self._event(batch, row, event)
+
+    def _measure(self, batch: Batch) -> None:
+        """Count entries, and the first and last of each unit in each boot."""
+        self._entries += len(batch)
+        if not len(batch):
+            return
+        origin, at = np.asarray(batch.origin, np.int64), np.asarray(batch.realtime, np.int64)
+        for code in np.unique(origin).tolist():
+            of = batch.origins[code]
+            self._vouched &= of.vouched
+            times = at[origin == code]
+            first, last, count = int(times.min()), int(times.max()), len(times)
+            key = (of.host, of.machine_id or of.host, of.boot_id or "", of.unit)
+            known = self._stretches.setdefault(key, [first, last, 0])
+            known[:] = [min(known[0], first), max(known[1], last), known[2] + count]
+
+    def _group(self, batch: Batch, row: int) -> Group:
+        """Tell which unit's run a line belongs to; a line that lost its unit goes by its process and stream."""
+        origin = batch.origins[batch.origin[row]]
+        group = self._groups.get(origin)
+        if group is None:
+            group = self._groups[origin] = Group(
+                origin.machine_id or origin.host, origin.boot_id or "", origin.unit or "", origin.invocation_id or ""
+            )
+        if origin.stream_id is not None:
+            key = (group.boot, batch.pid[row], origin.stream_id)
+            if origin.unit is None:
+                return self._streams.get(key, group)
+            self._streams[key] = group
+        return group
+
+    # -- main processes -----------------------------------------------------------------------------------------------
+
+    def _segment(self, group: Group, pid: int, at: Micros) -> _OpenSegment:
+        segment = self._current.get((group, pid))
+        if segment is None:
+            segment = self._current[group, pid] = _OpenSegment(group, pid, at)
+        self._latest[group] = segment
+        return segment
+
+    def _start(self, group: Group, pid: int, mark: Mark) -> _OpenSegment:
+        """Begin a new life of a main process."""
+        old = self._current.pop((group, pid), None)
+        if old is not None:
+            self._closed.append(old)
+        segment = self._segment(group, pid, mark.at)
+        segment.started = mark
+        return segment
+
+    def _begins(self, group: Group, event: events.WorkerBanner | events.WorkerReady) -> _OpenSegment:
+        """Take a banner or ready line: a second one of its kind is a new life, also under the same pid (SIGHUP)."""
+        pid, mark = event.seen.pid, _mark(event)
+        segment = self._current.get((group, pid))
+        banner = isinstance(event, events.WorkerBanner)
+        again = segment is not None and (segment.banner if banner else segment.ready_at is not None)
+        late = segment is not None and banner and segment.ready_at is not None and not segment.banner
+        if segment is None or again or not (segment.started or late):
+            segment = self._start(group, pid, mark)
+        segment.node = event.node
+        if isinstance(event, events.WorkerBanner):
+            # Up to 5.0.1 the banner is not flushed and may come after "ready", even at exit (celery/apps/worker.py).
+            segment.banner, segment.version = True, event.version
+        else:
+            segment.ready_at, segment.informed = mark.at, True
+        return segment
+
+    def _event(self, batch: Batch, row: int, event: Event) -> None:
+        if isinstance(event, events.WorkerEvent):
+            self._worker_event(batch, row, event)
+        else:
+            self._events.append(event)
+
+    def _worker_event(self, batch: Batch, row: int, event: events.WorkerEvent) -> None:
+        group = self._group(batch, row)
+        if isinstance(event, events.Recycled):
+            segment = self._latest.get(group)
+            if segment is not None:
+                segment.recycled += 1
+            return
+        if isinstance(event, events.LogsToFile):
+            if group in self._multi:
+                return
+            self._multi.add(group)
+        if is_child(event.process):  # a pool process cannot speak for the main process
+            return
+        if isinstance(event, events.WorkerBanner | events.WorkerReady):
+            segment = self._begins(group, event)
+        elif isinstance(event, _MAIN_ONLY):
+            segment = self._segment(group, event.seen.pid, event.at)
+        else:
+            self._events.append(_within(event, group))
+            return
+        segment.last = _mark(event)
+        self._events.append(_within(self._apply(segment, event), group))
+
+    def _apply(self, segment: _OpenSegment, event: events.WorkerEvent) -> events.WorkerEvent:
+        """Let an event change what is known of its main process."""
+        segment.hand_out_due(event.at)
+        if isinstance(event, events.WorkerPool):
+            segment.concurrency, segment.pool = event.concurrency, event.pool
+        elif isinstance(event, events.Shutdown | events.Reexec):
+            segment.stopping = True
+        elif isinstance(event, _DEATHS):
+            segment.last_death_at = event.at
+            for run in segment.open.values():
+                run.witness = True
+            self._kept.extend(run for run in segment.recent if run.end and run.end.mark.at >= event.at - _RECENT_SPAN)
+            segment.recent.clear()
+            if isinstance(event, events.ChildExited):
+                return replace(event, heard_at=self._busy.pop((segment.group, event.child), None))
+        return event
+
+    # -- task lines -----------------------------------------------------------------------------------------------------
+
+    def _line(
+        self, batch: Batch, row: int, kind: Line, task_id: str, name: str, process: str, number: float
+    ) -> None:
+        group, at, pid = self._group(batch, row), batch.realtime[row], batch.pid[row]
+        if is_child(process):
+            self._child_pids[group, pid] = at
+        if kind is Line.HEARD:
+            self._busy[group, process] = at
+            return
+        mark = Mark(at, batch.cursor[row], (batch.message[row] or "")[: events.MAX_TEXT])
+        if kind is Line.RECEIVED or kind is Line.WAITING:
+            self._received(group, pid, mark, task_id, name, number if kind is Line.WAITING else None)
+        elif kind is Line.SPOKE or kind is Line.ACCEPTED:
+            self._spoke(group, pid, mark, task_id, name, process, int(number) if kind is Line.ACCEPTED else None)
+        elif kind in ENDINGS:
+            runtime = number if kind is Line.SUCCEEDED and number else None
+            end = End(
+                group=group, task_id=task_id, task_name=name, kind=kind, mark=mark, pid=pid, process=process,
+                runtime_s=runtime,
+            )  # fmt: skip
+            self._ended(end, countdown=number if kind is Line.RETRIED else 0.0)
+
+    def _received(
+        self, group: Group, pid: int, mark: Mark, task_id: str, name: str, due_s: float | None
+    ) -> None:
+        segment = self._segment(group, pid, mark.at)
+        segment.last, segment.informed = mark, True
+        segment.hand_out_due(mark.at)
+        task_hash = hash_of(task_id)
+        if task_hash in self._finished:
+            self._repeated.add(task_hash)
+        run = _OpenRun(segment, task_hash, {
+            "group": group, "main_pid": pid, "task_id": task_id, "task_name": name, "received": mark,
+            "order": segment.receipts,
+        })  # fmt: skip
+        segment.receipts += 1
+        due = self._due.pop(task_id, None)
+        if due_s is not None:
+            due = int(due_s * _SECOND) or 2**62
+        if due is not None and due > mark.at:
+            self._wait(segment, run, due)
+        else:
+            segment.hand_out(run)
+        segment.open[id(run)] = run
+        self._open.setdefault(task_id, []).append(run)
+
+    @staticmethod
+    def _wait(segment: _OpenSegment, run: _OpenRun, due: Micros) -> None:
+        segment.take_back(run)
+        run.waits = True
+        segment.waiting.append((due, run))
+
+    def _spoke(
+        self, group: Group, pid: int, mark: Mark, task_id: str, name: str, process: str, accepted_pid: int | None
+    ) -> None:
+        if process and accepted_pid is None:
+            self._busy[group, process] = mark.at
+        runs = [run for run in self._open.get(task_id, ()) if run.facts["group"] == group and run.end is None]
+        if not runs:
+            task_hash = hash_of(task_id)
+            if task_hash in self._finished:  # a signal handler may log after the task's end
+                return
+            run = _OpenRun(None, task_hash, {
+                "group": group, "main_pid": 0, "task_id": task_id, "task_name": name, "received": None
+            })  # fmt: skip
+            self._open.setdefault(task_id, []).append(run)
+            runs = [run]
+        facts = runs[-1].facts
+        if accepted_pid is not None:
+            facts.setdefault("accepted", mark)
+            facts.setdefault("accepted_pid", accepted_pid)
+        elif is_child(process) or not process:
+            facts.setdefault("spoke", mark)
+            facts.setdefault("spoke_pid", pid or None)
+            facts.setdefault("spoke_process", process)
+
+    def _ended(self, end: End, *, countdown: float) -> None:
+        if end.process:
+            self._busy.pop((end.group, end.process), None)
+        task_hash = hash_of(end.task_id)
+        runs = self._open.get(end.task_id, [])
+        here = [run for run in runs if run.facts["group"] == end.group and run.end is None]
+        run = self._whose(end, here, alone=len(runs) == 1)
+        if end.kind is Line.RETRIED and countdown:
+            self._retry(end, here, run, countdown)
+        if run is None:
+            if task_hash in self._finished:
+                self._repeated.add(task_hash)
+            self._ends.append(end)
+        else:
+            self._close(run, end, cancel=len(runs) == 1 or end.kind is Line.RETRIED)
+        if end.finished:
+            self._finished.add(task_hash)
+            self._retried.pop(task_hash, None)
+
+    @staticmethod
+    def _whose(end: End, here: list[_OpenRun], *, alone: bool) -> _OpenRun | None:
+        """Tell which open run an end belongs to, where that is beyond doubt."""
+        if len(here) == 1 and alone:
+            return here[0]
+        if end.kind is Line.RETRIED and here:
+            # The retried message may be received before its own "retry:" line: then the end is the earlier run's.
+            first = here[0]
+            died = first.segment is not None and first.segment.last_death_at >= first.facts["received"].at
+            return None if died else first
+        return None
+
+    def _retry(self, end: End, here: list[_OpenRun], run: _OpenRun | None, countdown: float) -> None:
+        """Note when the retried message is due: it waits in the worker and takes its number only then."""
+        due = end.mark.at + int(countdown * _SECOND)
+        later = [other for other in here if other is not run and other.segment is not None]
+        if run is not None and later:
+            segment = later[-1].segment
+            if segment is not None and not later[-1].waits:
+                self._wait(segment, later[-1], due)
+        else:
+            self._due[end.task_id] = due
+
+    def _close(self, run: _OpenRun, end: End, *, cancel: bool) -> None:
+        run.end = end
+        segment = run.segment
+        if segment is not None:
+            if run.waits and end.kind is not Line.DISCARDED:
+                segment.hand_out(run)
+            if end.kind is Line.DISCARDED:
+                segment.take_back(run)
+            segment.open.pop(id(run), None)
+            if end.runtime_s is not None:
+                segment.had_started(run, end.mark.at - end.runtime_s * _SECOND)
+            segment.drained += segment.stopping and end.finished
+        runs = self._open[end.task_id]
+        runs.remove(run)
+        if not runs:
+            del self._open[end.task_id]
+        if end.runtime_s is not None:
+            self._runtimes[end.group.unit, end.task_name][runtime_bucket(end.runtime_s)] += 1
+        if end.kind is Line.RETRIED and cancel and not run.witness:
+            self._retried[run.hash] += 1
+        if not cancel or run.witness or run.hash in self._keep:
+            self._kept.append(run)
+        elif segment is not None:
+            segment.recent.append(run)
+
+    # -- the result ----------------------------------------------------------------------------------------------------
+
+    def partial(self, source: str) -> Partial:
+        """Say what the source holds; call once, after the last batch."""
+        segments = [*self._closed, *self._current.values()]
+        runs = [*self._kept, *(run for same in self._open.values() for run in same)]
+        return Partial(
+            source=source, entries=self._entries, problems=tuple(self._problems), vouched=self._vouched,
+            stretches=tuple(
+                Stretch(host=host, machine=machine, boot=boot, unit=unit, first=first, last=last, entries=count)
+                for (host, machine, boot, unit), (first, last, count) in self._stretches.items()
+            ),
+            segments=tuple(self._segment_of(segment) for segment in segments),
+            runs=tuple(run.closed() for run in runs), ends=tuple(self._ends), events=self._worth_keeping(),
+            finished=np.sort(np.fromiter(self._finished, np.uint64, len(self._finished))),
+            repeated=frozenset(self._repeated), retried=dict(self._retried),
+            runtimes={key: tuple(sorted(counts.items())) for key, counts in self._runtimes.items()},
+        )  # fmt: skip
+
+    def _segment_of(self, segment: _OpenSegment) -> Segment:
+        at = self._child_pids.get((segment.group, segment.main_pid))
+        return segment.closed(wrote_as_child=at is not None, last_child_line_at=at or 0)
+
+    def _worth_keeping(self) -> tuple[Event, ...]:
+        """Leave out what services say that start and end by themselves: they were never stopped."""
+        stopped = {event.unit for event in self._events if isinstance(event, events.UnitStopping)}
+        workers = {group.unit for group, _ in self._current} | {segment.group.unit for segment in self._closed}
+        return tuple(
+            event for event in self._events
+            if not (
+                isinstance(event, events.UnitStarted | events.UnitEnded)
+                and getattr(event, "result", "success") == "success"
+                and event.unit not in stopped
+                and event.unit not in workers
+            )
+        )  # fmt: skip
+
+
+def _mark(event: Event) -> Mark:
+    return Mark(event.seen.at, event.seen.cursor, event.seen.text)
+
+
+def _within(event: events.WorkerEvent, group: Group) -> events.WorkerEvent:
+    """Give an event whose entry lost its unit the unit that it was traced to."""
+    if (event.seen.origin.unit or "") == group.unit:
+        return event
+    origin = replace(event.seen.origin, unit=group.unit or None, invocation_id=group.invocation or None)
+    return replace(event, seen=replace(event.seen, origin=origin))

@@ -1,0 +1,305 @@
+"""Join what the sources say into one history: runs with their ends, lives, deaths, redeliveries.
+
+Rules of this file:
+1. The same entry read twice counts once.
+2. An end belongs to the receipt that it can have started from; where a line does not settle it, to the latest.
+3. What a source cancelled is only asked for again when another source makes it matter (`second_look`).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kill_audit import events
+from kill_audit.entry import Micros
+from kill_audit.events import Event, Line, UnitEvent, WorkerEvent
+from kill_audit.timeline.deaths import Blind, Death, Elsewhere, IdleExit, Spared, deaths_of
+from kill_audit.timeline.lives import SECOND, Boots, Life, Told, boots_of, group_of, lives_of
+from kill_audit.timeline.partial import End, Group, Mark, Partial, Run, hash_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A delivery of an id, wherever it was received."""
+
+    at: Micros
+    group: Group
+    run: Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twice:
+    """An id that finished more than once."""
+
+    task_id: str
+    task_name: str
+    deliveries: int
+    finished: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What happened, put together from all sources. All sequences are in order of time."""
+
+    lives: tuple[Life, ...]
+    deaths: tuple[Death, ...]
+    idle: tuple[IdleExit, ...]
+    blind: tuple[Blind, ...]
+    spared: tuple[Spared, ...]
+    receipts: Mapping[str, tuple[Receipt, ...]]
+    deliveries: Mapping[str, int]
+    ends: Mapping[str, tuple[End, ...]]
+    twice: tuple[Twice, ...]
+    told: Told
+    boots: Boots
+    runtimes: Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
+    partials: tuple[Partial, ...]
+
+
+# -- what must be looked at again ------------------------------------------------------------------------------------------------
+
+
+def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
+    """Tell which ids a source cancelled that matter after all: index of the partial to hashes to keep.
+
+    An id that one source leaves open, or finished too, may have been delivered again in another; and within one source an
+    id may finish twice. A hash may match by chance, so a match only asks for a second reading.
+    """
+    wanted: dict[int, frozenset[int]] = {}
+    open_hashes = [
+        np.unique(np.fromiter((hash_of(run.task_id) for run in partial.runs), np.uint64)) for partial in partials
+    ]  # fmt: skip
+    for place, partial in enumerate(partials):
+        asked = set(partial.repeated)
+        shown = {hash_of(run.task_id) for run in partial.runs} | {hash_of(end.task_id) for end in partial.ends}
+        for other, opened in enumerate(open_hashes):
+            if other != place:
+                for found in (opened, partials[other].finished):
+                    asked.update(int(one) for one in np.intersect1d(partial.finished, found, assume_unique=True))
+        asked -= shown - partial.repeated
+        if asked:
+            wanted[place] = frozenset(asked)
+    return wanted
+
+
+# -- joining ------------------------------------------------------------------------------------------------------------------------
+
+
+def join(partials: Sequence[Partial]) -> History:
+    """Put the sources together."""
+    boots = boots_of(partials)
+    told = _told(partials)
+    runs, ends = _runs_with_ends(partials)
+    lives = lives_of(partials, told, runs, boots)
+    receipts = _receipts(lives)
+    gaps = _gaps(told)
+    by_unit: dict[str, int] = {life.group.unit: life.concurrency for life in lives if life.concurrency is not None}
+    found = [
+        deaths_of(life, Elsewhere(
+            received_again=_received_again(life, receipts),
+            concurrency=life.concurrency or by_unit.get(life.group.unit) or _processes_seen(life),
+            gaps=gaps.get(life.group[:3], ()),
+        ))
+        for life in lives
+    ]  # fmt: skip
+    retried: Counter[int] = Counter()
+    for partial in partials:
+        retried.update(partial.retried)
+    return History(
+        lives=lives,
+        deaths=tuple(sorted((one for each in found for one in each.deaths), key=lambda death: (death.at, death.place))),
+        idle=tuple(sorted((one for each in found for one in each.idle), key=lambda idle: idle.exit.at)),
+        blind=tuple(sorted((one for each in found for one in each.blind), key=lambda blind: blind.at)),
+        spared=tuple(sorted((one for each in found for one in each.spared), key=lambda one: one.mark.at)),
+        receipts=receipts, deliveries={
+            task_id: len(found_) + retried.get(hash_of(task_id), 0) for task_id, found_ in receipts.items()
+        },
+        ends=ends, twice=_twice(lives, ends, receipts), told=told, boots=boots, runtimes=_runtimes(partials),
+        partials=tuple(partials),
+    )  # fmt: skip
+
+
+def _told(partials: Sequence[Partial]) -> Told:
+    seen: set[tuple[object, ...]] = set()
+    every: list[Event] = []
+    for partial in partials:
+        for event in partial.events:
+            key = (type(event), event.at, event.seen.pid, event.seen.text, event.seen.monotonic, event.seen.cursor[-20:])
+            if key not in seen:
+                seen.add(key)
+                every.append(event)
+    every.sort(key=lambda event: event.at)
+    worker: dict[tuple[Group, int], list[WorkerEvent]] = defaultdict(list)
+    units: dict[tuple[str, str, str], list[UnitEvent]] = defaultdict(list)
+    other: list[Event] = []
+    for event in every:
+        if isinstance(event, WorkerEvent):
+            worker[group_of(event), event.seen.pid].append(event)
+        elif isinstance(event, UnitEvent):
+            origin = event.seen.origin
+            units[origin.machine_id or origin.host, origin.boot_id or "", event.unit or ""].append(event)
+        else:
+            other.append(event)
+    _lend_to_text(worker, units)
+    return Told(
+        worker={key: tuple(found) for key, found in worker.items()},
+        units={key: tuple(found) for key, found in units.items()}, other=tuple(other),
+    )  # fmt: skip
+
+
+def _lend_to_text(
+    worker: Mapping[tuple[Group, int], Sequence[WorkerEvent]], units: dict[tuple[str, str, str], list[UnitEvent]]
+) -> None:
+    """In text that lost its fields a unit's records do not name the program whose lines stand beside them.
+
+    Records of services without lines of their own go to the worker's program of the same host, if it is the only one.
+    """
+    programs: dict[str, set[str]] = defaultdict(set)
+    for group, _ in worker:
+        if not group.boot:
+            programs[group.machine].add(group.unit)
+    for (machine, boot, unit), found in list(units.items()):
+        names = programs.get(machine, set())
+        if not boot and len(names) == 1 and unit not in names:
+            units.setdefault((machine, boot, next(iter(names))), []).extend(found)
+    for (_, boot, _), found in units.items():
+        if not boot:
+            found.sort(key=lambda event: event.at)
+
+
+def _runs_with_ends(partials: Sequence[Partial]) -> tuple[list[tuple[int, Run]], dict[str, tuple[End, ...]]]:
+    """Give each run its end: those that `follow` settled, and those that only all sources together can settle."""
+    ends: dict[str, dict[tuple[Micros, int, Line], End]] = defaultdict(dict)
+    runs: dict[tuple[object, ...], tuple[int, Run]] = {}
+    for number, partial in enumerate(partials):
+        for end in partial.ends:
+            ends[end.task_id].setdefault((end.mark.at, end.pid, end.kind), end)
+        for run in partial.runs:
+            key = (run.group, run.main_pid, run.task_id, run.first_at)
+            known = runs.get(key)
+            if known is None or (known[1].end is None and run.end is not None):
+                runs[key] = (number, run)
+    by_id: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+    for key, (_, run) in runs.items():
+        by_id[run.task_id].append(key)
+    finished: dict[str, list[End]] = defaultdict(list)
+    for task_id, keys in by_id.items():
+        loose = sorted(ends.get(task_id, {}).values(), key=lambda end: end.mark.at)
+        _settle(runs, sorted(keys, key=lambda key: runs[key][1].first_at), loose)
+        for key in keys:
+            end_of_run = runs[key][1].end
+            if end_of_run is not None:
+                ends[task_id].setdefault((end_of_run.mark.at, end_of_run.pid, end_of_run.kind), end_of_run)
+    for task_id, found in ends.items():
+        finished[task_id] = sorted(found.values(), key=lambda end: end.mark.at)
+    kept = _without_echoes(partials, runs)
+    return kept, {task_id: tuple(found) for task_id, found in finished.items()}
+
+
+def _settle(runs: dict[tuple[object, ...], tuple[int, Run]], keys: Sequence[tuple[object, ...]], loose: Sequence[End]) -> None:
+    """Give loose ends of one id to its open runs (rule 2)."""
+    taken = {(run.end.mark.at, run.end.pid) for _, run in (runs[key] for key in keys) if run.end is not None}
+    for end in loose:
+        if (end.mark.at, end.pid) in taken:
+            continue
+        open_keys = [
+            key for key in keys
+            if runs[key][1].end is None and runs[key][1].group == end.group and runs[key][1].first_at <= end.mark.at + SECOND
+        ]  # fmt: skip
+        if not open_keys:
+            continue
+        key = _whose(end, open_keys, runs)
+        number, run = runs[key]
+        runs[key] = (number, replace(run, end=end, waits=False))
+
+
+def _whose(end: End, keys: Sequence[tuple[object, ...]], runs: Mapping[tuple[object, ...], tuple[int, Run]]) -> tuple[object, ...]:
+    for key in keys:
+        run = runs[key][1]
+        if run.spoke_process and run.spoke_process == end.process and run.spoke_pid in (end.pid, None, 0):
+            return key
+    if end.kind is Line.RETRIED:  # the retried message may be received before its own "retry:" line
+        return keys[0]
+    if end.runtime_s is not None:
+        start = end.mark.at - int(end.runtime_s * SECOND)
+        possible = [key for key in keys if runs[key][1].first_at <= start + SECOND]
+        if possible:
+            return possible[-1]
+    return keys[-1]
+
+
+def _without_echoes(
+    partials: Sequence[Partial], runs: Mapping[tuple[object, ...], tuple[int, Run]]
+) -> list[tuple[int, Run]]:
+    """Leave out runs known only by a late line of their own: another source shows that they had finished."""
+    kept = []
+    for number, run in runs.values():
+        if run.received is None and run.end is None:
+            wanted = np.uint64(hash_of(run.task_id))
+            if any(wanted in partial.finished for place, partial in enumerate(partials) if place != number):
+                continue
+        kept.append((number, run))
+    return kept
+
+
+def _receipts(lives: Iterable[Life]) -> dict[str, tuple[Receipt, ...]]:
+    found: dict[str, list[Receipt]] = defaultdict(list)
+    for life in lives:
+        for run in life.runs:
+            found[run.task_id].append(Receipt(at=run.first_at, group=life.group, run=run))
+    return {task_id: tuple(sorted(each, key=lambda one: one.at)) for task_id, each in found.items()}
+
+
+def _received_again(life: Life, receipts: Mapping[str, Sequence[Receipt]]) -> frozenset[int]:
+    """Runs of this life whose id was received again after the life's last word or its end."""
+    moment = life.end.at if life.end.at is not None else life.last.at
+    moment = min(moment, life.last.at)
+    return frozenset(
+        id(run) for run in life.runs
+        if run.end is None and any(one.at > moment and one.run is not run for one in receipts.get(run.task_id, ()))
+    )  # fmt: skip
+
+
+def _gaps(told: Told) -> dict[tuple[str, str, str], tuple[tuple[Micros, Micros], ...]]:
+    """Spans in which lines of a unit were dropped: journald reports it only with the unit's next line."""
+    found: dict[tuple[str, str, str], list[tuple[Micros, Micros]]] = defaultdict(list)
+    for event in told.other:
+        if isinstance(event, events.Suppressed) and event.unit:
+            origin = event.seen.origin
+            key = (origin.machine_id or origin.host, origin.boot_id or "", event.unit)
+            found[key].append((event.at - 60 * SECOND, event.at))
+    return {key: tuple(spans) for key, spans in found.items()}
+
+
+def _processes_seen(life: Life) -> int | None:
+    """How many pool processes were seen at work: a lower bound of the concurrency, where no banner was read."""
+    names = {run.spoke_process or run.spoke_pid for run in life.runs if run.spoke is not None}
+    names |= {event.child for event in life.said if isinstance(event, events.ChildExited)}
+    return len(names) or None if life.pool is None and len(names) > len(life.runs) else None
+
+
+def _twice(
+    lives: Iterable[Life], ends: Mapping[str, Sequence[End]], receipts: Mapping[str, Sequence[Receipt]]
+) -> tuple[Twice, ...]:
+    found = []
+    for task_id, each in ends.items():
+        finished = [end for end in each if end.kind is Line.SUCCEEDED]
+        if len(finished) > 1:
+            found.append(Twice(
+                task_id=task_id, task_name=finished[0].task_name, finished=len(finished),
+                deliveries=max(len(receipts.get(task_id, ())), len(finished)),
+            ))  # fmt: skip
+    return tuple(sorted(found, key=lambda one: one.task_id))
+
+
+def _runtimes(partials: Sequence[Partial]) -> dict[tuple[str, str], tuple[tuple[int, int], ...]]:
+    total: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+    for partial in partials:
+        for key, counts in partial.runtimes.items():
+            total[key].update(dict(counts))
+    return {key: tuple(sorted(counts.items())) for key, counts in total.items()}
+
+
+__all__ = ["History", "Mark", "Receipt", "Twice", "join", "second_look"]

@@ -1,0 +1,419 @@
+"""Worker lives: each main process from its start to its end, put together across sources.
+
+Rules of this file:
+1. A life is a main process of one run of a unit, from its banner or "ready" to its end; a SIGHUP re-exec under the same pid
+   is a new life.
+2. Only what the main process itself wrote begins or feeds a life. Where a unit has a main process, a pid that is known as a
+   pool process's is an impostor: its claims to speak for the main process are dropped.
+3. How a life ended is told by the service manager first, by the worker's own last words next, by a successor's start last.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from kill_audit import events
+from kill_audit.entry import Micros
+from kill_audit.events import Event, UnitEvent, WorkerEvent
+from kill_audit.timeline.partial import Group, Mark, Partial, Run, Segment
+
+SECOND = 1_000_000
+CLOSE = SECOND // 2  # two sockets bring lines up to 146 ms out of order on a busy machine (seen on two cores)
+
+
+class Ending(StrEnum):
+    """How a life ended."""
+
+    RUNNING = "running"
+    ORDERLY = "orderly"  # a warm shutdown, a re-exec, an exit of its own
+    COLD = "cold"  # a cold shutdown: what ran was terminated
+    ABANDONED = "abandoned"  # the warm shutdown was cut short by the worker itself
+    KILLED = "killed"  # the main process was killed
+    VANISHED = "vanished"  # a successor started, and nothing tells of the end
+    BOOT_OVER = "boot-over"  # the boot ended under it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeEnd:
+    """The end of a life: the first record that shows it, and the main process's own status where one is known."""
+
+    ending: Ending
+    at: Micros | None = None
+    signal: int | None = None
+    exit_code: int | None = None
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One main process's life.
+
+    `runs` in order of receipt; `said`: its own events; `about`: the service manager's events of its unit in its boot.
+    `numbered`: the start was read and no line of it is missing, so that runs' numbers are billiard's `Job: N`.
+    """
+
+    group: Group
+    main_pid: int
+    host: str
+    started: Mark | None
+    ready_at: Micros | None
+    node: str | None
+    version: tuple[int, ...]
+    concurrency: int | None
+    pool: str | None
+    first_at: Micros
+    last: Mark
+    receipts: int
+    drained: int
+    recycled: int
+    informed: bool
+    numbered: bool
+    vouched: bool
+    runs: tuple[Run, ...] = ()
+    said: tuple[WorkerEvent, ...] = ()
+    about: tuple[UnitEvent, ...] = ()
+    end: LifeEnd = LifeEnd(ending=Ending.RUNNING)
+
+    @property
+    def key(self) -> tuple[Group, int, Micros]:
+        """What tells this life from every other."""
+        return self.group, self.main_pid, self.first_at
+
+    @property
+    def quiet(self) -> bool:
+        """Whether its log level hides receipts: lines of it were read, and none that INFO prints."""
+        return not self.informed and not self.runs
+
+    def of(self, *kinds: type[WorkerEvent]) -> tuple[WorkerEvent, ...]:
+        """Its own events of these kinds, in order."""
+        return tuple(event for event in self.said if isinstance(event, kinds))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boots:
+    """When each boot of each machine was first and last heard of."""
+
+    spans: Mapping[tuple[str, str], tuple[Micros, Micros]]
+
+    def over(self, machine: str, boot: str) -> Micros | None:
+        """The last moment of a boot that a later boot of its machine followed; None while it may still run."""
+        span = self.spans.get((machine, boot))
+        if not boot or span is None:
+            return None
+        later = any(
+            other != boot and start >= span[1] for (owner, other), (start, _) in self.spans.items() if owner == machine
+        )
+        return span[1] if later else None
+
+
+def boots_of(partials: Iterable[Partial]) -> Boots:
+    """Measure the boots from the entries that were read."""
+    spans: dict[tuple[str, str], tuple[Micros, Micros]] = {}
+    for partial in partials:
+        for stretch in partial.stretches:
+            first, last = spans.get((stretch.machine, stretch.boot), (stretch.first, stretch.last))
+            spans[stretch.machine, stretch.boot] = (min(first, stretch.first), max(last, stretch.last))
+    return Boots(spans=spans)
+
+
+# -- putting segments together -------------------------------------------------------------------------------------------
+
+
+def impostors(partials: Sequence[Partial], worker_events: Iterable[WorkerEvent]) -> frozenset[tuple[Group, int]]:
+    """Find pids that claim to be a main process and are known as pool processes of another (rule 2)."""
+    mains: dict[Group, set[int]] = defaultdict(set)
+    began: set[tuple[Group, int]] = set()
+    child_writers: set[tuple[Group, int]] = set()
+    for partial in partials:
+        for segment in partial.segments:
+            mains[segment.group].add(segment.main_pid)
+            if segment.started is not None or segment.receipts:
+                began.add((segment.group, segment.main_pid))
+            if segment.wrote_as_child:
+                child_writers.add((segment.group, segment.main_pid))
+    named: set[tuple[Group, int]] = set()
+    for event in worker_events:
+        if isinstance(event, events.ChildExited):
+            group = group_of(event)
+            if event.child_pid != event.seen.pid:
+                named.add((group, event.child_pid))
+    found: set[tuple[Group, int]] = set()
+    for group, pids in mains.items():
+        real = {pid for pid in pids if (group, pid) in began and (group, pid) not in child_writers}
+        if real:
+            found.update(
+                (group, pid) for pid in pids - real
+                if (group, pid) in child_writers or (group, pid) in named or (group, pid) not in began
+            )  # fmt: skip
+    return frozenset(found)
+
+
+def group_of(event: Event) -> Group:
+    """The run of a unit whose process wrote an event."""
+    origin = event.seen.origin
+    return Group(
+        origin.machine_id or origin.host, origin.boot_id or "", origin.unit or "", origin.invocation_id or ""
+    )
+
+
+@dataclass(slots=True)
+class _Draft:
+    segments: list[tuple[int, Segment]]  # with the number of the source
+
+
+def _drafts(partials: Sequence[Partial], outsiders: frozenset[tuple[Group, int]]) -> list[_Draft]:
+    """Gather the segments of each life: one without a start continues the life that was there before it."""
+    by_process: dict[tuple[Group, int], list[tuple[int, Segment]]] = defaultdict(list)
+    for number, partial in enumerate(partials):
+        for segment in partial.segments:
+            if (segment.group, segment.main_pid) not in outsiders:
+                by_process[segment.group, segment.main_pid].append((number, segment))
+    drafts: list[_Draft] = []
+    for found in by_process.values():
+        found.sort(key=lambda item: (item[1].first_at, item[1].started is None))
+        mine: list[_Draft] = []
+        for item in found:
+            same_start = mine and item[1].started and _start_at(mine[-1]) == item[1].started.at
+            if not mine or (item[1].started is not None and not same_start):
+                mine.append(_Draft([]))
+            mine[-1].segments.append(item)
+        drafts.extend(mine)
+    return drafts
+
+
+def _start_at(draft: _Draft) -> Micros | None:
+    started = draft.segments[0][1].started
+    return started.at if started else None
+
+
+def _merge(draft: _Draft, runs: Sequence[tuple[int, Run]], hosts: Mapping[str, str], *, vouched: bool) -> Life:
+    segments = [segment for _, segment in draft.segments]
+    first = segments[0]
+    overlap = any(a.last.at > b.first_at for a, b in zip(segments, segments[1:], strict=False))
+    base: dict[int, tuple[int, int]] = {}
+    receipts = dispatched = 0
+    for number, segment in draft.segments:
+        base.setdefault(number, (receipts, dispatched))
+        receipts += segment.receipts
+        dispatched += segment.dispatched
+    placed = tuple(
+        replace(
+            run, order=run.order + base.get(number, (0, 0))[0],
+            number=None if run.number is None else run.number + base.get(number, (0, 0))[1],
+        )
+        for number, run in sorted(runs, key=lambda item: item[1].first_at)
+    )  # fmt: skip
+    return Life(
+        group=first.group, main_pid=first.main_pid, host=hosts.get(first.group.machine, first.group.machine),
+        started=first.started, ready_at=_first(segment.ready_at for segment in segments),
+        node=_first(segment.node for segment in segments),
+        version=_version(_first(segment.version for segment in segments)),
+        concurrency=_first(segment.concurrency for segment in segments),
+        pool=_first(segment.pool for segment in segments), first_at=first.first_at,
+        last=max((segment.last for segment in segments), key=lambda mark: mark.at), receipts=receipts,
+        drained=sum(segment.drained for segment in segments), recycled=sum(segment.recycled for segment in segments),
+        informed=any(segment.informed for segment in segments),
+        numbered=first.started is not None and not overlap and not any(segment.reordered for segment in segments),
+        vouched=vouched, runs=placed,
+    )  # fmt: skip
+
+
+_T = TypeVar("_T")
+
+
+def _first(values: Iterable[_T | None]) -> _T | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _version(text: str | None) -> tuple[int, ...]:
+    parts = (text or "").split(".")
+    return tuple(int(part) for part in parts if part.isdecimal())
+
+
+# -- how a life ended ------------------------------------------------------------------------------------------------------
+
+_CLEAN_RESULTS = frozenset({"success", "exit-code"})
+
+
+def end_of(life: Life, successor: Mark | None, same_process: bool, boots: Boots) -> LifeEnd:
+    """Tell how a life ended. `successor`: the start of the unit's next life, if one was read."""
+    if successor is not None and same_process:
+        return LifeEnd(ending=Ending.ORDERLY, at=successor.at, marks=(successor,))
+    limit = successor.at + CLOSE if successor is not None else None
+    about = [
+        event for event in life.about
+        if event.at >= life.last.at - CLOSE and (limit is None or event.at <= limit) and _concerns(event, life)
+    ]  # fmt: skip
+    over = boots.over(life.group.machine, life.group.boot)
+    told = _told_by_manager(life, about)
+    if told is not None:
+        return told
+    cut = _cut_short(life)
+    if cut is not None and (successor is not None or over is not None or _last_words(life)):
+        return cut
+    if over is not None:
+        if _asked_to_stop(life) and life.of(events.Shutdown) and any(isinstance(e, events.UnitStopped) for e in about):
+            return LifeEnd(ending=Ending.ORDERLY, at=over)
+        return LifeEnd(ending=Ending.BOOT_OVER, at=over)
+    if successor is not None:
+        if _asked_to_stop(life):
+            return LifeEnd(ending=Ending.ORDERLY, at=successor.at, marks=(successor,))
+        return LifeEnd(ending=Ending.VANISHED, at=successor.at, marks=(successor,))
+    return LifeEnd(ending=Ending.RUNNING)
+
+
+def _concerns(event: UnitEvent, life: Life) -> bool:
+    return not event.invocation_id or not life.group.invocation or event.invocation_id == life.group.invocation
+
+
+def _last_words(life: Life) -> bool:
+    """Whether the cold shutdown's own last line was read: the process ends right after it."""
+    return any(isinstance(event, events.Shutdown) and event.kind == "cold" for event in life.said)
+
+
+def _asked_to_stop(life: Life) -> bool:
+    return bool(life.of(events.Shutdown, events.Reexec, events.WorkerCrash))
+
+
+def _told_by_manager(life: Life, about: Sequence[UnitEvent]) -> LifeEnd | None:
+    exited = next((event for event in about if isinstance(event, events.MainExited)), None)
+    ended = next((event for event in about if isinstance(event, events.UnitEnded)), None)
+    stopped = next((event for event in about if isinstance(event, events.UnitStopped)), None)
+    last = exited or ended or stopped
+    if last is None:
+        return None
+    marks = tuple(Mark(event.at, event.seen.cursor, event.seen.text) for event in (exited, ended, stopped) if event)
+    signal = exited.status if exited and exited.code in ("killed", "dumped") else None
+    code = exited.status if exited and exited.code == "exited" else None
+    killed = signal is not None or (exited is None and ended is not None and ended.result not in _CLEAN_RESULTS)
+    if killed and not (exited is None and ended is not None and ended.result == "oom-kill" and _asked_to_stop(life)):
+        return LifeEnd(
+            ending=Ending.KILLED, at=_first_sign(life, about, last.at), signal=signal if exited else _kill_signal(about),
+            marks=(*_signs(about), *marks),
+        )  # fmt: skip
+    cut = _cut_short(life)
+    if cut is not None:
+        return replace(cut, exit_code=code, marks=(*cut.marks, *marks))
+    if not _asked_to_stop(life) and code is None and life.runs:
+        # Nothing was printed before it stopped: not even the line that every asked-for shutdown begins with.
+        return LifeEnd(ending=Ending.KILLED, at=_first_sign(life, about, last.at), marks=marks)
+    return LifeEnd(ending=Ending.ORDERLY, at=last.at, exit_code=code, marks=marks)
+
+
+def _signs(about: Sequence[UnitEvent]) -> tuple[Mark, ...]:
+    """The records of the killing itself, before its result."""
+    return tuple(
+        Mark(event.at, event.seen.cursor, event.seen.text) for event in about
+        if isinstance(event, events.StopTimedOut | events.ProcessKilled | events.SignalSent | events.WatchdogTimeout)
+    )[:12]  # fmt: skip
+
+
+def _first_sign(life: Life, about: Sequence[UnitEvent], default: Micros) -> Micros:
+    return min([default, *(mark.at for mark in _signs(about) if mark.at >= life.last.at - CLOSE)])
+
+
+def _kill_signal(about: Sequence[UnitEvent]) -> int | None:
+    signals = [event.signal for event in about if isinstance(event, events.ProcessKilled | events.SignalSent)]
+    return signals[0] if signals else None
+
+
+def _cut_short(life: Life) -> LifeEnd | None:
+    """Tell a shutdown that terminates what runs: a cold one, or a warm one that the worker itself cut short."""
+    shutdowns = [event for event in life.said if isinstance(event, events.Shutdown)]
+    cold = [event for event in shutdowns if event.kind == "cold"]
+    soft = [event for event in shutdowns if event.kind == "soft"]
+    again = [event for event in shutdowns if event.kind == "again"]
+    if cold or (again and soft) or (again and life.version >= (5, 5)):
+        first = cold[0] if soft and cold else min([*again, *cold], key=lambda event: event.at)
+        if soft and not cold:
+            return None
+        return LifeEnd(ending=Ending.COLD, at=first.at, marks=tuple(_mark(event) for event in (*again, *cold)))
+    crash = life.of(events.ShutdownCrash)
+    if crash:
+        return LifeEnd(ending=Ending.ABANDONED, at=crash[0].at, marks=(_mark(crash[0]),))
+    warm = [event for event in shutdowns if event.kind == "warm"]
+    if len(warm) > 1 and (3,) <= life.version < (5, 3):
+        return LifeEnd(ending=Ending.ABANDONED, at=warm[1].at, marks=tuple(_mark(event) for event in warm))
+    return None
+
+
+def _mark(event: Event) -> Mark:
+    return Mark(event.at, event.seen.cursor, event.seen.text)
+
+
+# -- all lives ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The events of all sources, each once, in order of time."""
+
+    worker: Mapping[tuple[Group, int], tuple[WorkerEvent, ...]]
+    units: Mapping[tuple[str, str, str], tuple[UnitEvent, ...]]
+    other: tuple[Event, ...]
+
+
+def lives_of(partials: Sequence[Partial], told: Told, runs: Sequence[tuple[int, Run]], boots: Boots) -> tuple[Life, ...]:
+    """Put together every life, in order of its first line, with its runs, its own events and its unit's."""
+    every = [event for found in told.worker.values() for event in found]
+    outsiders = impostors(partials, every)
+    hosts = {stretch.machine: stretch.host for partial in partials for stretch in partial.stretches}
+    vouched = {segment.group: partial.vouched for partial in partials for segment in partial.segments}
+    drafts = _drafts(partials, outsiders)
+    by_process: dict[tuple[Group, int], list[_Draft]] = defaultdict(list)
+    by_group: dict[Group, list[_Draft]] = defaultdict(list)
+    for draft in drafts:
+        segment = draft.segments[0][1]
+        by_process[segment.group, segment.main_pid].append(draft)
+        by_group[segment.group].append(draft)
+    owned: dict[int, list[tuple[int, Run]]] = defaultdict(list)
+    for number, run in runs:
+        pool = by_process.get((run.group, run.main_pid)) or by_group.get(run.group)
+        if pool and (run.group, run.main_pid) not in outsiders:
+            owned[id(_at(pool, run.first_at))].append((number, run))
+    merged = [
+        _merge(draft, owned[id(draft)], hosts, vouched=vouched.get(draft.segments[0][1].group, True)) for draft in drafts
+    ]
+    return _with_events(merged, told, boots)
+
+
+def _at(drafts: Sequence[_Draft], moment: Micros) -> _Draft:
+    """The draft that was alive at a moment: the last one begun before it, else the first."""
+    before = [draft for draft in drafts if draft.segments[0][1].first_at <= moment]
+    return max(before, key=lambda draft: draft.segments[0][1].first_at) if before else drafts[0]
+
+
+def _with_events(merged: Sequence[Life], told: Told, boots: Boots) -> tuple[Life, ...]:
+    by_process: dict[tuple[Group, int], list[Life]] = defaultdict(list)
+    by_unit: dict[tuple[str, str, str], list[Life]] = defaultdict(list)
+    for life in sorted(merged, key=lambda life: life.first_at):
+        by_process[life.group, life.main_pid].append(life)
+        by_unit[life.group[:3]].append(life)
+    done: list[Life] = []
+    for siblings in by_process.values():
+        starts = [life.first_at for life in siblings]
+        said: dict[int, list[WorkerEvent]] = defaultdict(list)
+        for event in told.worker.get((siblings[0].group, siblings[0].main_pid), ()):
+            said[max(0, bisect_right(starts, event.at) - 1)].append(event)
+        for place, life in enumerate(siblings):
+            about = told.units.get(life.group[:3], ())
+            whole = replace(life, said=tuple(said[place]), about=about, numbered=life.numbered)
+            following, same = _successor(whole, siblings[place + 1 :], by_unit[life.group[:3]])
+            done.append(replace(whole, end=end_of(whole, following, same, boots)))
+    return tuple(sorted(done, key=lambda life: life.first_at))
+
+
+def _successor(life: Life, later: Sequence[Life], unit: Sequence[Life]) -> tuple[Mark | None, bool]:
+    """Find the start of the unit's next life, and whether it is the same process executed anew."""
+    if later:
+        return later[0].started or Mark(later[0].first_at, "", ""), True
+    following = [
+        other for other in unit
+        if other.started is not None and other.started.at > life.last.at and other.key != life.key
+        and (other.node == life.node or None in (other.node, life.node))
+    ]  # fmt: skip
+    first = min(following, key=lambda other: other.started.at if other.started else 0, default=None)
+    return (first.started, False) if first is not None else (None, False)

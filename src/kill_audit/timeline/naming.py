@@ -1,0 +1,288 @@
+"""Name the task of a loss: Celery's loss line names neither task nor id, so always say how it was named.
+
+Rules of this file:
+1. The ladder, first that holds: `line` (the line names it), `accepted` (the pool process that took it is the one that died),
+   `process` (the last unfinished task line of that process), `job` (billiard's number), `elimination` (the only ones left).
+2. `job` names a task only if exactly one numbering fits: every unseen wait (ETA, rate limit) shifts the numbers, so each
+   way of holding tasks back that the lines allow is tried, and two ways that differ name nobody.
+3. A wrong name is worse than none: what is left open is listed as candidates.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kill_audit.entry import Micros
+from kill_audit.events import ChildExited, Line, TaskLost
+from kill_audit.timeline.lives import CLOSE, Life
+from kill_audit.timeline.partial import Run
+
+_ENOUGH = 20_000  # assignments tried before the numbers are given up as undecided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A loss line and the exits it may belong to: exactly one, several of one pass, or none that was printed."""
+
+    event: TaskLost
+    exits: tuple[ChildExited, ...] = ()
+
+    @property
+    def exit(self) -> ChildExited | None:
+        """The exit, where it is the only one."""
+        return self.exits[0] if len(self.exits) == 1 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name:
+    """The run that was lost, and how that is known. `exit`: the exit that the naming settled."""
+
+    run: Run | None
+    how: str
+    confidence: str | None
+    candidates: tuple[Run, ...] = ()
+    reasons: tuple[str, ...] = ()
+    exit: ChildExited | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What is known around a batch of losses.
+
+    `claimed`: runs already accounted for. `handed_back`: runs that were put back on the queue unstarted as far as the lines
+    tell (received again after this life). `idle_exits`: pool processes that died in the same event with no loss of their
+    own, while this life reports its losses: then no task can have been waiting for a free process. `gaps`: lines are missing.
+    """
+
+    life: Life
+    claimed: Collection[int]
+    handed_back: frozenset[int]
+    restored: int | None
+    idle_exits: bool
+    gaps: bool
+
+
+@dataclass(slots=True)
+class _Work:
+    names: dict[int, Name] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)
+
+
+def open_at(life: Life, moment: Micros, claimed: Collection[int]) -> tuple[Run, ...]:
+    """Runs received by `moment` and not known to have ended by then."""
+    return tuple(
+        run for run in life.runs
+        if id(run) not in claimed and run.first_at <= moment + CLOSE and (run.end is None or run.end.mark.at > moment)
+    )  # fmt: skip
+
+
+def name_losses(losses: Sequence[Loss], around: Surroundings) -> tuple[Name, ...]:
+    """Name the runs of losses that belong to one event of one life; a name for each loss, in its order."""
+    work = _Work(taken=set(around.claimed))
+    for place, loss in enumerate(losses):
+        name = _by_process(loss, around.life, work.taken)
+        if name is not None and name.run is not None:
+            work.names[place] = name
+            work.taken.add(id(name.run))
+    rest = [place for place in range(len(losses)) if place not in work.names]
+    if rest:
+        last = max(losses[place].event.at for place in rest)
+        unfinished = open_at(around.life, last, work.taken)
+        candidates = tuple(run for run in unfinished if _may_be_lost(run, losses, around))
+        _by_number(rest, losses, unfinished, candidates, around, work)
+    return tuple(work.names[place] for place in range(len(losses)))
+
+
+def _may_be_lost(run: Run, losses: Sequence[Loss], around: Surroundings) -> bool:
+    """Leave out what ended later, waits for its time, or was seen on a process that did not die here."""
+    if run.end is not None or run.waits:
+        return False
+    exits = [exit_ for loss in losses for exit_ in loss.exits]
+    if not exits or any(not loss.exits for loss in losses):
+        return True
+    if run.accepted_pid is not None:
+        return run.accepted_pid in {exit_.child_pid for exit_ in exits}
+    if run.spoke_process:
+        return run.spoke_process in {exit_.child for exit_ in exits}
+    return True
+
+
+def _by_process(loss: Loss, life: Life, taken: Collection[int]) -> Name | None:
+    """Name by the pool process: it took the task, or the task's last line is its own."""
+    open_runs = [run for run in open_at(life, loss.event.at, taken) if run.end is None]
+    for exit_ in loss.exits:
+        for run in reversed(open_runs):
+            if run.accepted_pid == exit_.child_pid:
+                return Name(run=run, how="accepted", confidence="high", exit=exit_)
+    for exit_ in loss.exits:
+        spoken = [run for run in open_runs if _spoke_there(run, exit_, life)]
+        if spoken:
+            run = max(spoken, key=lambda run: run.spoke.at if run.spoke else 0)
+            alone = len(loss.exits) == 1
+            return Name(run=run, how="process", confidence="high" if alone else "medium", exit=exit_)
+    return None
+
+
+def _spoke_there(run: Run, exit_: ChildExited, life: Life) -> bool:
+    if run.spoke is None:
+        return False
+    if run.spoke_process:
+        return run.spoke_process == exit_.child
+    return run.spoke_pid == exit_.child_pid and exit_.child_pid != life.main_pid
+
+
+def _by_number(
+    rest: Sequence[int],
+    losses: Sequence[Loss],
+    unfinished: Sequence[Run],
+    candidates: Sequence[Run],
+    around: Surroundings,
+    work: _Work,
+) -> None:
+    jobs = [losses[place].event.job for place in rest]
+    usable = around.life.numbered and not around.gaps and all(job is not None for job in jobs)
+    ways: list[tuple[Run, ...]] = []
+    if usable:
+        ways = list(_numberings([job for job in jobs if job is not None], unfinished, candidates, around))
+        back = [way for way in ways if _leaves_handed_back(way, unfinished, around)]
+        ways = back or ways
+        distinct = {tuple(id(run) for run in way): way for way in ways}
+        if len(distinct) == 1:
+            for place, run in zip(rest, next(iter(distinct.values())), strict=True):
+                work.names[place] = Name(run=run, how="job", confidence="high", exit=losses[place].exit)
+            return
+    _by_elimination(rest, losses, candidates, around, work, ways)
+
+
+def _numberings(
+    jobs: Sequence[int], unfinished: Sequence[Run], candidates: Sequence[Run], around: Surroundings
+) -> Iterator[tuple[Run, ...]]:
+    """Yield every assignment of jobs to candidates that some set of unseen waits explains."""
+    order = sorted(range(len(jobs)), key=lambda place: jobs[place])
+    numbers = {id(run): run.number for run in unfinished}
+    tries = 0
+
+    def extend(chosen: list[Run]) -> Iterator[list[Run]]:
+        nonlocal tries
+        tries += 1
+        if tries > _ENOUGH:
+            return
+        if len(chosen) == len(order):
+            if _explained([jobs[place] for place in order], chosen, unfinished, around):
+                yield chosen
+            return
+        job = jobs[order[len(chosen)]]
+        floor = chosen[-1].number if chosen else -1
+        for run in candidates:
+            number = numbers[id(run)]
+            if number is not None and number >= job and (floor is None or number > floor):
+                yield from extend([*chosen, run])
+
+    for chosen in extend([]):
+        way: list[Run | None] = [None] * len(jobs)
+        for place, run in zip(order, chosen, strict=True):
+            way[place] = run
+        yield tuple(run for run in way if run is not None)
+
+
+def _explained(jobs: Sequence[int], chosen: Sequence[Run], unfinished: Sequence[Run], around: Surroundings) -> bool:
+    """Whether waits among the other unfinished runs account for each difference between number and job."""
+    victims = {id(run) for run in chosen}
+    held_before = shift_before = 0
+    for job, run in zip(jobs, chosen, strict=True):
+        earlier = [
+            other for other in unfinished
+            if id(other) not in victims and other.number is not None and run.number is not None
+            and other.number < run.number and not _surely_handed_out(other)
+        ]  # fmt: skip
+        shift = (run.number or 0) - job
+        if around.idle_exits and shift != len(earlier):
+            return False
+        if shift < shift_before or shift - shift_before > len(earlier) - held_before:
+            return False
+        held_before, shift_before = len(earlier), shift
+    return True
+
+
+def _surely_handed_out(run: Run) -> bool:
+    """Whether a line shows that a run was on a process soon after its receipt: it did not wait unseen."""
+    if run.accepted is not None or run.spoke is not None:
+        return True
+    if run.end is None or run.received is None or run.end.runtime_s is None:
+        return False
+    return run.end.mark.at - run.end.runtime_s * 1_000_000 <= run.received.at + 1_000_000
+
+
+def _leaves_handed_back(way: Sequence[Run], unfinished: Sequence[Run], around: Surroundings) -> bool:
+    """Whether all that a way leaves over was handed back when the worker stopped."""
+    if not around.restored:
+        return False
+    victims = {id(run) for run in way}
+    left = [run for run in unfinished if id(run) not in victims and run.end is None]
+    return bool(left) and all(id(run) in around.handed_back for run in left)
+
+
+def _by_elimination(
+    rest: Sequence[int],
+    losses: Sequence[Loss],
+    candidates: Sequence[Run],
+    around: Surroundings,
+    work: _Work,
+    ways: Sequence[tuple[Run, ...]],
+) -> None:
+    left = list(candidates)
+    if len(left) > len(rest):
+        kept = [run for run in left if id(run) not in around.handed_back]
+        if len(kept) == len(rest):
+            left = kept
+    if len(left) > len(rest) and ways:  # every numbering that fits takes the same tasks, in whatever pairing
+        sets = {frozenset(id(run) for run in way) for way in ways}
+        if len(sets) == 1:
+            left = [run for run in left if id(run) in next(iter(sets))]
+    if len(left) == len(rest) and not around.gaps:
+        ordered = sorted(rest, key=lambda place: (losses[place].event.job or 0, losses[place].event.at))
+        for place, run in zip(ordered, sorted(left, key=lambda run: run.order), strict=True):
+            pairing = len(rest) == 1
+            work.names[place] = Name(
+                run=run, how="elimination", confidence="high" if pairing and around.life.vouched else "medium",
+                exit=losses[place].exit if pairing else None,
+                reasons=() if pairing else ("which of the processes had which of these tasks is not shown",),
+            )  # fmt: skip
+        return
+    for place in rest:
+        work.names[place] = Name(
+            run=None, how="none", confidence=None, candidates=tuple(left), reasons=(_why_unnamed(left, around),),
+            exit=losses[place].exit,
+        )  # fmt: skip
+
+
+def _why_unnamed(left: Sequence[Run], around: Surroundings) -> str:
+    if around.gaps:
+        return "lines of this worker are missing, so a task not seen to finish may have finished"
+    if not left:
+        return (
+            "the worker's log level hides which tasks it received" if around.life.quiet
+            else "no task that this worker received is unaccounted for"
+        )  # fmt: skip
+    return f"{len(left)} unfinished tasks fit, and nothing shown tells them apart"
+
+
+def ended_just_before(life: Life, loss: Loss, claimed: Collection[int]) -> Run | None:
+    """Find a run that had finished when its process died: the loss is then no loss.
+
+    Both the process and the job's number must agree; one is enough where no unfinished run is left that may be meant.
+    """
+    moment = loss.event.at
+    open_runs = [run for run in open_at(life, moment, claimed) if run.end is None and not run.waits]
+    for run in reversed(life.runs):
+        end = run.end
+        if end is None or end.kind not in _DONE or not moment - _AFTERMATH <= end.mark.at <= moment:
+            continue
+        same_process = bool(end.process) and any(end.process == exit_.child for exit_ in loss.exits)
+        same_job = life.numbered and run.number is not None and run.number == loss.event.job
+        if (same_process and same_job) or ((same_process or same_job) and not open_runs):
+            return run
+    return None
+
+
+_DONE = frozenset({Line.SUCCEEDED, Line.RAISED, Line.IGNORED})
+_AFTERMATH = 15_000_000  # a loss is printed at most some 15 s after the death (worker_lost_wait 10 s, pool check 5 s)

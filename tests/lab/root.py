@@ -1,0 +1,209 @@
+"""The Debian that the lab boots: made once, kept between runs, never written to again (a boot lays a folder of its own over it).
+
+It holds systemd, Redis, PostgreSQL, one virtual environment for each Celery, and one with all that kill-audit needs besides itself.
+"""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[1]
+SUITE = "bookworm"
+PACKAGES = (
+    "ca-certificates",
+    "dbus",
+    "libpam-systemd",
+    "postgresql",
+    "procps",
+    "python3",
+    "python3-systemd",  # so that nothing has to be compiled for the reader of the live journal
+    "python3-venv",
+    "redis-server",
+    "sudo",
+    "systemd",
+    "systemd-sysv",
+)
+# Work that Debian does by itself and that has no place in a recording.
+MASKED = (
+    "apt-daily-upgrade.timer",
+    "apt-daily.timer",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "pg_basebackup@15-main.timer",
+    "pg_compresswal@15-main.timer",
+    "pg_dump@15-main.timer",
+    "pg_receivewal@15-main.service",
+    "systemd-firstboot.service",
+    "systemd-networkd.service",
+    "systemd-networkd.socket",
+)
+PREPARE = """
+set -eu
+useradd --system --create-home --home-dir /srv/shop --shell /bin/sh shop
+useradd --create-home --shell /bin/sh ops
+useradd --create-home --shell /bin/sh --groups systemd-journal auditor
+pg_ctlcluster 15 main start
+for role in shop auditor root; do runuser -u postgres -- createuser "$role"; done
+runuser -u postgres -- createdb --owner shop shop
+runuser -u postgres -- psql -q -d shop -c 'grant pg_read_all_data to auditor, root'
+pg_ctlcluster 15 main stop
+"""
+
+
+class LabError(Exception):
+    """The lab itself failed, or what it waited for did not come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Celery:
+    """One Celery that the lab can run, with the Python (in the root) that runs it."""
+
+    version: str
+    python: str
+
+    @property
+    def requirements(self) -> Path:
+        """The exact distributions of its virtual environment; none is resolved by pip."""
+        return HERE / "requirements" / f"celery-{self.version}.txt"
+
+    @property
+    def venv(self) -> str:
+        """Its folder in the root."""
+        return f"/opt/celery-{self.version}"
+
+
+CELERIES = (
+    Celery(version="5.7", python="3.11"),
+    Celery(version="5.2", python="3.11"),
+    Celery(version="4.4", python="3.8"),
+)
+AUDIT_VENV = "/opt/kill-audit"
+
+
+def obstacles() -> list[str]:
+    """Say why the lab can't run on this machine; empty if it can."""
+    found = []
+    if os.geteuid() != 0:
+        found.append("it needs root")
+    tools = {"mmdebstrap": "mmdebstrap", "systemd-nspawn": "systemd-container", "nsenter": "util-linux"}
+    missing = sorted(package for tool, package in tools.items() if not shutil.which(tool))
+    if missing:
+        found.append(f"it needs: apt-get install {' '.join(missing)}")
+    if "overlay" not in Path("/proc/filesystems").read_text() and subprocess.call(["modprobe", "-q", "overlay"]):
+        found.append("the kernel has no overlayfs")
+    return found
+
+
+def cache() -> Path:
+    """Return the folder that the lab keeps between runs."""
+    return Path(os.environ.get("KILL_AUDIT_LAB_CACHE", "/var/tmp/kill-audit-lab"))  # noqa: S108  kept, and only root's
+
+
+def pythons() -> dict[str, Path | None]:
+    """Return where each Python of the lab comes from: Debian's own (None), or a pyenv of this machine, copied in."""
+    found: dict[str, Path | None] = {"3.11": None}
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for folder in sorted(pyenv.glob("3.8.*")):
+        found["3.8"] = folder
+    return found
+
+
+def available() -> tuple[Celery, ...]:
+    """Return the Celeries that this machine has a Python for."""
+    return tuple(celery for celery in CELERIES if celery.python in pythons())
+
+
+def template() -> Path:
+    """Return the root, made if there is none of this recipe yet. Takes minutes the first time, nothing afterwards."""
+    recipe = hashlib.sha256(Path(__file__).read_bytes())
+    for celery in available():
+        recipe.update(celery.requirements.read_bytes())
+    recipe.update("\n".join(_audit_requirements()).encode())
+    folder = cache() / f"root-{SUITE}-{recipe.hexdigest()[:12]}"
+    if not folder.exists():
+        cache().mkdir(parents=True, exist_ok=True)
+        for old in cache().glob(f"root-{SUITE}-*"):
+            shutil.rmtree(old)
+        building = cache() / "building"
+        shutil.rmtree(building, ignore_errors=True)
+        _build(building)
+        building.rename(folder)
+    return folder
+
+
+def _build(root: Path) -> None:
+    _call("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(root))
+    (root / "etc/hostname").write_text("web1\n")
+    (root / "var/log/journal").mkdir(exist_ok=True)
+    for unit in MASKED:
+        (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    (root / "etc/sudoers.d/ops").write_text("ops ALL=(ALL) NOPASSWD: ALL\n")
+    # A broker that loses no message when the plug is pulled, and databases that need no network.
+    with (root / "etc/redis/redis.conf").open("a") as redis:
+        redis.write("appendonly yes\n")
+    with (root / "etc/postgresql/15/main/postgresql.conf").open("a") as postgres:
+        postgres.write("listen_addresses = ''\nfsync = off\n")
+    _inside(root, "sh", "-c", PREPARE)
+    for celery in available():
+        _install(root, celery.venv, celery.python, _pins(celery), "--no-deps")
+    _install(root, AUDIT_VENV, "3.11", _audit_requirements())
+
+
+def _pins(celery: Celery) -> list[str]:
+    """Return the distributions of a requirements file, comments apart."""
+    lines = (line.partition("#")[0].strip() for line in celery.requirements.read_text().splitlines())
+    return [line for line in lines if line]
+
+
+def _audit_requirements() -> list[str]:
+    """Return what kill-audit needs, with PostgreSQL; Debian's own python3-systemd stands for systemd-python."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["postgres"]]
+    return sorted(requirement for requirement in wanted if not requirement.startswith("systemd-python"))
+
+
+def _install(root: Path, venv: str, python: str, requirements: Sequence[str], *how: str) -> None:
+    """Make a virtual environment in the root from wheels that this machine's pip fetches: the root has no network."""
+    wheels = root / "wheels"
+    wheels.mkdir()
+    machine = platform.machine()
+    tags = [f"--platform=manylinux_{glibc}_{machine}" for glibc in ("2_28", "2_17")]
+    tags.append(f"--platform=manylinux2014_{machine}")
+    fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", str(wheels)]
+    _call(*fetch, f"--python-version={python}", *tags, *how, *requirements)
+    source = pythons()[python]
+    if source is None:
+        interpreter, options = "python3", ["--system-site-packages"] if venv == AUDIT_VENV else []
+    else:
+        # Same path as outside: a Python knows the folder it was built for.
+        shutil.copytree(source, root / source.relative_to("/"), symlinks=True, ignore=shutil.ignore_patterns("test", "*.a"))
+        for parent in [root / folder.relative_to("/") for folder in source.parents if folder != Path("/")]:
+            parent.chmod(0o755)
+        interpreter, options = str(source / "bin" / f"python{python}"), []
+    _inside(root, interpreter, "-m", "venv", *options, venv)
+    names = [str(Path("/wheels") / wheel.name) for wheel in wheels.iterdir()]
+    _inside(root, f"{venv}/bin/pip", "install", "--quiet", "--no-index", "--no-deps", *names)
+    shutil.rmtree(wheels)
+
+
+def _inside(root: Path, *command: str) -> None:
+    """Run a command in the root without booting it."""
+    # --keep-unit and --register=no: this machine need not run systemd itself.
+    quiet = ("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", "--private-network")
+    _call(*quiet, "-D", str(root), *command)
+
+
+def _call(*command: str) -> None:
+    done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        told = textwrap.indent((done.stderr or done.stdout).strip()[-2000:], "    ")
+        raise LabError(f"{' '.join(command)[:200]} failed ({done.returncode}):\n{told}")

@@ -1,0 +1,56 @@
+"""Scenarios around the workers: the machine goes down, the broker goes away."""
+
+from ..scenario import Scenario
+from ..stage import Stage, order
+
+
+def reboot(stage: Stage) -> None:
+    """Shut the machine down in good order with running tasks, and boot it again."""
+    stage.start("a")
+    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    stage.container.power_off()
+    stage.container.boot()
+    stage.start("a")
+    stage.gone(*running)
+
+
+def power_loss(stage: Stage) -> None:
+    """Cut the power with running tasks, and boot again."""
+    stage.start("a")
+    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    stage.run("journalctl", "--sync")
+    stage.container.pull_the_plug()
+    stage.container.boot()
+    stage.start("a")
+    stage.gone(*running)
+
+
+def broker_restart(stage: Stage) -> None:
+    """Restart the broker under running tasks, which go on."""
+    stage.start("a")
+    ids = stage.send(order("sleepy", 8), order("late", 8))
+    stage.running(*ids)
+    stage.sudo("systemctl", "restart", "redis-server")
+    stage.finished(*ids)
+
+
+SCENARIOS = (
+    Scenario(
+        name="reboot",
+        what="a clean power-off with running tasks, then the next boot",
+        act=reboot,
+        cause="host-reboot",
+    ),
+    Scenario(
+        name="power_loss",
+        what="the power goes with running tasks; then the next boot",
+        act=power_loss,
+        cause="host-reboot",
+    ),
+    Scenario(
+        name="broker_restart",
+        what="Redis is restarted under running tasks: they finish, whatever becomes of the worker",
+        act=broker_restart,
+        settings="Restart=always\nRestartSec=1",
+    ),
+)

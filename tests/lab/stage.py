@@ -1,0 +1,287 @@
+"""What a scenario may do: start workers, send tasks, kill, deploy; and wait for what the tasks and the journal say of it.
+
+All waiting is for evidence, with a limit; nothing sleeps in the hope that something has happened meanwhile.
+"""
+
+import json
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .container import Container, wait
+from .root import HERE, Celery, LabError
+
+UNIT = """\
+[Unit]
+Description=Celery worker %i
+After=redis-server.service postgresql.service
+
+[Service]
+User=shop
+WorkingDirectory=/srv/shop
+Environment=SHOP_UNIT=%n SHOP_POSTGRES=dbname=shop
+ExecStart={venv}/bin/celery -A shop worker -n %i@%H -Q %i {options}
+{settings}
+
+[Install]
+WantedBy=multi-user.target
+"""
+DEPLOYER = "ops"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process inside: its number there, and when it started (clock ticks since the kernel's boot)."""
+
+    pid: int
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One start of a task, as the task itself wrote it down, and its end: `end`, `exc`, or None."""
+
+    task: str
+    id: str
+    unit: str
+    process: Process
+    started: float
+    redelivered: bool
+    retries: int
+    end: str | None = None
+    ended: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deploy:
+    """A restart or stop of some units on purpose, from the order to its end (epoch, seconds)."""
+
+    units: tuple[str, ...]
+    since: float
+    until: float
+
+
+def order(task: str, *args: object, to: str = "a", **options: object) -> dict[str, object]:
+    """Describe a task to send: its name in the shop, its arguments, the queue, and Celery's own options."""
+    return {"task": task, "args": args, "queue": to, **options}
+
+
+def unit_name(worker: str) -> str:
+    """Return the unit of a worker that is named in short."""
+    return worker if "." in worker else f"celery@{worker}.service"
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """The workers of one Celery in one container.
+
+    `since`: when this scenario began (epoch, seconds). `deploys`: the deploys that it has done so far.
+    """
+
+    container: Container
+    celery: Celery
+    since: float = 0.0
+    deploys: list[Deploy] = field(default_factory=list)
+
+    # ---- before and after -------------------------------------------------------------------------------------
+
+    def set(self, options: str, settings: str) -> None:
+        """Install the app and a unit of the workers with these options and `[Service]` settings; all else is as new."""
+        shop = self.container.root / "srv/shop"
+        for leftover in shop.iterdir():
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        shutil.copytree(HERE / "shop", shop / "shop", ignore=shutil.ignore_patterns("__pycache__", "*.toml"))
+        filled = settings.replace("{venv}", self.celery.venv)
+        text = UNIT.format(venv=self.celery.venv, options=options, settings=filled)
+        self.write("/etc/systemd/system/celery@.service", text)
+        self.run("systemctl", "daemon-reload")
+        self.shop("prepare")
+        self.deploys.clear()
+        self.since = time.time()
+
+    def clear(self) -> None:
+        """Kill what runs and forget what was queued and written."""
+        self.run("systemctl", "kill", "--signal=KILL", "celery@*", check=False)
+        self.run("systemctl", "stop", "celery@*", check=False)
+        self.run("systemctl", "reset-failed", "celery@*", check=False)
+        self.run("redis-cli", "flushall")
+        self.run("psql", "-q", "-d", "shop", "-c", "drop table if exists run_log_start, run_log_end", user="shop")
+        for changed in ("systemd/system", "systemd/user"):
+            for path in (self.container.root / "etc" / changed).glob("celery@*.d"):
+                shutil.rmtree(path)
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file inside."""
+        target = self.container.root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    # ---- doing ------------------------------------------------------------------------------------------------
+
+    def run(self, *command: str, user: str = "root", check: bool = True) -> str:
+        """Run a command inside and return what it printed."""
+        return self.container.run(*command, user=user, check=check).stdout
+
+    def sudo(self, *command: str, check: bool = True) -> None:
+        """Run a command as the operator does: with sudo, which leaves its own line in the journal."""
+        self.run("sudo", "-n", *command, user=DEPLOYER, check=check)
+
+    def shop(self, *words: str) -> str:
+        """Run the shop's client (see shop/client.py) as the app's own user."""
+        where = "cd /srv/shop && exec env SHOP_POSTGRES=dbname=shop"
+        return self.run("sh", "-c", f'{where} {self.celery.venv}/bin/python -m shop.client "$@"', "client", *words, user="shop")
+
+    def start(self, *workers: str) -> None:
+        """Start workers and wait until each is ready."""
+        before = {worker: len(self.events("ready", worker)) for worker in workers}
+        self.run("systemctl", "start", *map(unit_name, workers))
+        self.ready(before)
+
+    @contextmanager
+    def deploy(self, *workers: str) -> Iterator[None]:
+        """Note what is done inside as a deploy of these workers, and wait until each is ready again."""
+        since = time.time()
+        with self.again(*workers):
+            yield
+        self.deploys.append(Deploy(units=tuple(map(unit_name, workers)), since=since, until=time.time()))
+
+    @contextmanager
+    def again(self, *workers: str) -> Iterator[None]:
+        """Do something, and wait until each of these workers is ready once more after it."""
+        before = {worker: len(self.events("ready", worker)) for worker in workers}
+        yield
+        self.ready(before)
+
+    def restart(self, *workers: str) -> None:
+        """Deploy: restart workers in one command, as the operator."""
+        with self.deploy(*workers):
+            self.sudo("systemctl", "restart", *map(unit_name, workers))
+
+    def send(self, *orders: Mapping[str, object]) -> list[str]:
+        """Send tasks, in this order, and return their ids."""
+        return self.shop("send", json.dumps(orders)).split()
+
+    def kill(self, process: Process, number: signal.Signals, *, openly: bool = False) -> None:
+        """Send a signal to one process; `openly`: with sudo, which the journal shows."""
+        command = ("kill", f"-{number.value}", str(process.pid))
+        self.sudo(*command) if openly else self.run(*command)
+
+    # ---- seeing -----------------------------------------------------------------------------------------------
+
+    def events(self, event: str, worker: str | None = None) -> list[dict[str, Any]]:
+        """Return what the shop has written into its diary of one kind of event (and one worker)."""
+        diary = self.container.root / "srv/shop/diary.jsonl"
+        lines = diary.read_text().splitlines() if diary.exists() else []
+        wanted = unit_name(worker) if worker else None
+        return [e for e in map(json.loads, lines) if e["event"] == event and wanted in (None, e["unit"])]
+
+    def runs(self) -> list[Run]:
+        """Return every run of every task so far, oldest first."""
+        ends = {(e["id"], e["pid"], e["started"]): e for kind in ("end", "exc") for e in self.events(kind)}
+        return [
+            Run(
+                task=start["task"],
+                id=start["id"],
+                unit=start["unit"],
+                process=Process(pid=start["pid"], ticks=start["ticks"]),
+                started=start["t"],
+                redelivered=start["redelivered"],
+                retries=start["retries"],
+                end=end and end["event"],
+                ended=end and end["t"],
+            )
+            for start in self.events("start")
+            for end in [ends.get((start["id"], start["pid"], start["started"]))]
+        ]
+
+    def alive(self, process: Process) -> bool:
+        """Tell whether a process still lives (a zombie does not)."""
+        try:
+            stat = Path(f"/proc/{self.container.leader}/root/proc/{process.pid}/stat").read_text()
+        except OSError:
+            return False
+        state, *rest = stat.rpartition(")")[2].split()
+        return state != "Z" and int(rest[18]) == process.ticks
+
+    def main(self, worker: str) -> Process:
+        """Return the main process of a worker's present life."""
+        ready = self.events("ready", worker)[-1]
+        return Process(pid=ready["pid"], ticks=ready["ticks"])
+
+    def pool(self, worker: str) -> list[Process]:
+        """Return the living pool children of a worker, oldest first."""
+        parent = self.main(worker).pid
+        children = [Process(pid=e["pid"], ticks=e["ticks"]) for e in self.events("child", worker) if e["parent"] == parent]
+        return [child for child in children if self.alive(child)]
+
+    def idle(self, worker: str) -> Process:
+        """Return a pool child that runs no task now."""
+        busy = {run.process for run in self.runs() if run.end is None}
+        return next(child for child in self.pool(worker) if child not in busy)
+
+    # ---- waiting ----------------------------------------------------------------------------------------------
+
+    def ready(self, before: Mapping[str, int]) -> None:
+        """Wait until each worker was ready once more than it had been."""
+        for worker, times in before.items():
+            self.wait(f"{worker} to be ready", lambda w=worker, n=times: len(self.events("ready", w)) > n, 60)
+
+    def running(self, *ids: str, times: int = 1, timeout: float = 30) -> list[Run]:
+        """Wait until each of these tasks has started for the n-th time; return those runs."""
+
+        def started(task: str) -> list[Run]:
+            return [run for run in self.runs() if run.id == task]
+
+        for task in ids:
+            self.wait(f"start {times} of {task}", lambda t=task: len(started(t)) >= times, timeout)
+        return [started(task)[times - 1] for task in ids]
+
+    def finished(self, *ids: str, times: int = 1, timeout: float = 60) -> None:
+        """Wait until each of these tasks has come to an end of its own, that many times."""
+
+        def ends(task: str) -> int:
+            return sum(run.id == task and run.end is not None for run in self.runs())
+
+        for task in ids:
+            self.wait(f"end {times} of {task}", lambda t=task: ends(t) >= times, timeout)
+
+    def gone(self, *runs: Run, timeout: float = 60) -> None:
+        """Wait until the processes of these runs are dead, and make sure that no run had ended before."""
+        for run in runs:
+            self.wait(f"the death of {run.process.pid}", lambda r=run: not self.alive(r.process), timeout)
+        ended = [run.id for run in self.runs() if run.end and any(run.id == r.id and run.started == r.started for r in runs)]
+        if ended:
+            raise LabError(f"these ended although they should have been killed: {ended}")
+
+    def line(self, worker: str, text: str, times: int = 1, timeout: float = 30) -> None:
+        """Wait until the journal has that many lines with this text, by the worker or about its unit."""
+        self._match(worker, re.escape(text), times, timeout)
+
+    def loss(self, worker: str, times: int = 1) -> None:
+        """Wait until the worker has reported that many lost children in all."""
+        # Only the first line of a report has this form; Celery 5.2 on Python 3.11 writes `Arguments: (WorkerLostError(…`.
+        self._match(worker, r"[ (]WorkerLostError\('Worker exited prematurely", times, 30)
+
+    def _match(self, worker: str, pattern: str, times: int, timeout: float) -> None:
+        def seen() -> bool:
+            about = [f"_SYSTEMD_UNIT={unit_name(worker)}", "+", f"UNIT={unit_name(worker)}"]
+            said = self.run("journalctl", "--namespace=*", "-a", "-o", "cat", f"--since=@{self.since:.6f}", *about, check=False)
+            return len(re.findall(pattern, said)) >= times
+
+        self.wait(f"{times} x {pattern} by {worker}", seen, timeout)
+
+    def inactive(self, worker: str, timeout: float = 60) -> None:
+        """Wait until a unit has stopped or failed."""
+        states = ("inactive", "failed")
+        command = ("systemctl", "is-active", unit_name(worker))
+        self.wait(f"{worker} to stop", lambda: self.run(*command, check=False).strip() in states, timeout)
+
+    def wait(self, what: str, until: Callable[[], bool], timeout: float = 30) -> None:
+        """Wait until something is so; show the end of the journal if it never is."""
+        wait(what, until, timeout, told=lambda: self.run("journalctl", "-n", "25", "-o", "cat", "--no-pager"))
