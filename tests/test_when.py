@@ -5,9 +5,12 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import partial
 from pathlib import Path
-from zoneinfo import ZoneInfo
+from typing import NoReturn
+from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 from hypothesis import example, given, settings
@@ -33,6 +36,13 @@ def at(text: str) -> int:
 
 
 NOW = at("2026-11-30T14:00:00.250000Z")  # a Monday, 15:00 in Berlin
+
+
+def missing(what: str) -> NoReturn:
+    """Skip on a laptop, fail in CI, where a part that is missing would go unnoticed."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(what)
+    pytest.skip(what)
 
 
 # Spans
@@ -100,7 +110,7 @@ NOT_SPANS = {
     "5D": "'D' is not a unit of time",
     "5ns": "'ns' is not a unit of time",
     "5secs": "'secs' is not a unit of time",
-    "2h and 5min": "'and' is not a number with a unit",
+    "2h and 5min": "'and 5min' is not a number with a unit",
     "1:30": "':30' is not a number with a unit",
     "12.34.56": "'.56' is not a number with a unit",
     "3.": "'.' is not a number with a unit",
@@ -172,7 +182,7 @@ MOMENTS = {
     "-7d": "2026-11-23T14:00:00.250000Z",
     "7 days ago": "2026-11-23T14:00:00.250000Z",
     "11min ago": "2026-11-30T13:49:00.250000Z",
-    "2 months 5 days ago": "2026-09-25T16:00:00.250000Z",
+    "2 months 5 days ago": "2026-09-25T17:00:00.250000Z",
     "3h left": "2026-11-30T17:00:00.250000Z",
     "@1796059036": "2026-11-30T17:17:16Z",
     "@1796059036.5": "2026-11-30T17:17:16.500000Z",
@@ -227,8 +237,8 @@ NOT_MOMENTS = {
     "Today": NO_FORM,
     "last monday": NO_FORM,
     "now UTC": NO_FORM,
-    "7 days ago UTC": NO_FORM,
-    "@1796059036 UTC": "'UTC' is not a number with a unit",
+    "7 days ago UTC": "'ago UTC' is not a number with a unit",
+    "@1796059036 UTC": "'UTC' is not a unit of time",
     "Mon today": NO_FORM,
     "11/30/2026": NO_FORM,
     "30.11.2026": NO_FORM,
@@ -237,6 +247,7 @@ NOT_MOMENTS = {
     "1:30pm": NO_FORM,
     "26-11-30T10:00": NO_FORM,
     "2026-11-30 18:17:16.": NO_FORM,
+    "2026-11-30 18.17": NO_FORM,
     "2026": NUMBER_ALONE,
     "20261130": NUMBER_ALONE,
     "1796059036.5": NUMBER_ALONE,
@@ -300,7 +311,7 @@ def test_every_form_in_the_hint_is_accepted(form: str) -> None:
         ("Europe/Berlin", "2026-03-29 02:30", "2026-03-29T01:30:00Z"),  # 03:30 CEST
         ("America/New_York", "2026-03-08 02:30", "2026-03-08T07:30:00Z"),  # 03:30 EDT
         ("Australia/Lord_Howe", "2026-10-04 02:15", "2026-10-03T15:45:00Z"),  # 02:45 +11, a gap of half an hour
-        ("America/Havana", "2026-03-08", "2026-03-08T05:00:00Z"),  # no midnight: 01:00 CDT
+        ("America/Havana", "2023-03-12", "2023-03-12T05:00:00Z"),  # no midnight: 01:00 CDT
         ("Europe/Berlin", "2026-03-29 01:59:59.9999995", "2026-03-29T01:00:00Z"),  # rounding does not fall into it
     ],
 )
@@ -317,15 +328,22 @@ def test_a_skipped_local_time_is_moved_on_by_the_gap(zone: str, text: str, expec
         ("Europe/Berlin", "2026-10-25 02:30 CET", "2026-10-25T01:30:00Z"),
         ("Europe/Berlin", "2026-10-25 02:30 +01:00", "2026-10-25T01:30:00Z"),
         ("UTC", "2026-10-25 02:30 Europe/Berlin", "2026-10-25T00:30:00Z"),
-        ("UTC", "2026-10-25 02:30 CET", "2026-10-25T01:30:00Z"),
         ("Europe/Dublin", "2026-10-25 01:30", "2026-10-25T00:30:00Z"),
         ("Europe/Dublin", "2026-10-25 01:30 GMT", "2026-10-25T01:30:00Z"),
-        ("America/Havana", "2026-11-01", "2026-11-01T04:00:00Z"),  # the first midnight, so that the day is whole
+        ("America/Havana", "2023-11-05", "2023-11-05T04:00:00Z"),  # the first midnight, so that the day is whole
     ],
 )
 def test_a_doubled_local_time_is_the_first_unless_its_zone_says_which(zone: str, text: str, expected: str) -> None:
     """A local time that comes twice means the first; an abbreviation or an offset names the second."""
     assert moment(text, now=NOW, zone=ZoneInfo(zone)) == at(expected)
+
+
+@pytest.mark.skipif(
+    "CET" not in available_timezones(), reason="no zone is called CET here: apt-get install tzdata-legacy"
+)
+def test_an_abbreviation_that_is_also_a_name_is_the_abbreviation() -> None:
+    """CET is standard time, also in July and from UTC, though the zone of that name has daylight-saving time then."""
+    assert moment("2026-07-01 12:00 CET", now=NOW, zone=UTC) == at("2026-07-01T11:00:00Z")
 
 
 @pytest.mark.parametrize(
@@ -423,7 +441,8 @@ def test_describe(micros: int, zone: tzinfo, shown: str) -> None:
     [
         (0, "0s"),
         (999, "999us"),
-        (350_999, "350ms"),
+        (350_000, "350ms"),
+        (1_999, "1.9ms"),
         (12_000_000, "12s"),
         (12_345_678, "12.3s"),
         (59_999_999, "59.9s"),
@@ -455,15 +474,18 @@ def names(zone: tzinfo) -> tuple[str | None, str | None]:
     return zone.tzname(IN_WINTER), zone.tzname(IN_SUMMER)
 
 
-@pytest.fixture
-def compiled() -> Path:
-    """A compiled zone with daylight-saving time from the machine's database."""
+def compiled_berlin() -> Path:
+    """The compiled zone of Berlin in the machine's own database."""
     for folder in ("/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo"):
         if (path := Path(folder, "Europe/Berlin")).is_file():
             return path
-    if os.environ.get("CI") == "true":
-        pytest.fail("no compiled zones on this machine: apt-get install tzdata")
-    pytest.skip("no compiled zones on this machine: apt-get install tzdata")
+    return missing("no compiled zones on this machine: apt-get install tzdata")
+
+
+@pytest.fixture
+def compiled() -> Path:
+    """A compiled zone with daylight-saving time."""
+    return compiled_berlin()
 
 
 @pytest.mark.parametrize(
@@ -493,7 +515,17 @@ def test_tz_may_be_a_path(compiled: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", ["Europe/Berln", "../etc/passwd", "/nowhere", "/etc/passwd", "CET-1CEST,M3", "Zürich", "x" * 5_000]
+    "setting",
+    [
+        "Europe/Berln",
+        "../etc/passwd",
+        "/nowhere",
+        "/etc/passwd",
+        "/proc/self/mem",
+        "CET-1CEST,M3",
+        "Zürich",
+        "x" * 5_000,
+    ],
 )
 def test_a_tz_that_names_no_zone_is_refused(setting: str) -> None:
     """A TZ that cannot be understood is a usage error: silently taking UTC would shift the window by hours."""
@@ -517,7 +549,7 @@ def test_a_copy_of_a_compiled_zone_keeps_its_rules(compiled: Path, tmp_path: Pat
     copy.write_bytes(compiled.read_bytes())
     zone = local_zone({}, localtime=copy)
     assert names(zone) == ("CET", "CEST")
-    assert moment("2090-07-01 12:00", now=NOW, zone=zone) == at("2090-07-01T10:00:00Z")
+    assert moment("2090-07-01 12:00", now=NOW, zone=zone) == moment("2090-07-01 12:00", now=NOW, zone=BERLIN)
 
 
 def test_without_any_zone_it_is_utc(tmp_path: Path) -> None:
@@ -580,6 +612,16 @@ WORDS = (
     *("18:17", ":16", ".5", "UTC", "CET", "Europe/Berlin", "Etc", "+", "-", "@", "+02:00", "-0330", "7", "99", "0000"),
     *UNITS,
 )
+
+
+def outcome(read: Callable[[], int]) -> int | UsageError:
+    """What was read, or why it was refused; any other exception is a fault."""
+    try:
+        return read()
+    except UsageError as refusal:
+        return refusal
+
+
 any_text = st.one_of(
     st.text(),
     st.text(alphabet=f"0123456789-+:.,/@ TZdhms{MICRO}agolefty"),
@@ -596,12 +638,8 @@ this_century = st.integers(min_value=at("1980-01-01T00:00:00Z"), max_value=at("2
 @example("9" * 5_000 + "." + "9" * 5_000 + "y")
 def test_any_text_is_a_span_or_a_usage_error(text: str) -> None:
     """Reading a span gives a length that is not negative or a usage error of one line, whatever the text."""
-    try:
-        micros = span(text)
-    except UsageError as refusal:
-        assert len(refusal.message.splitlines()) == 1
-    else:
-        assert 0 <= micros < 2**63
+    found = outcome(lambda: span(text))
+    assert 0 <= found < 2**63 if isinstance(found, int) else len(found.message.splitlines()) == 1
 
 
 @untimed
@@ -610,12 +648,8 @@ def test_any_text_is_a_span_or_a_usage_error(text: str) -> None:
 @example("tomorrow", LAST, ZoneInfo("Pacific/Chatham"))
 def test_any_text_is_a_moment_or_a_usage_error(text: str, now: int, zone: ZoneInfo) -> None:
     """Reading a time gives one within 1970 to 9999 or a usage error of one line, whatever the text, now and zone."""
-    try:
-        micros = moment(text, now=now, zone=zone)
-    except UsageError as refusal:
-        assert len(refusal.message.splitlines()) == 1
-    else:
-        assert 0 <= micros <= LAST
+    found = outcome(lambda: moment(text, now=now, zone=zone))
+    assert 0 <= found <= LAST if isinstance(found, int) else len(found.message.splitlines()) == 1
 
 
 @untimed
@@ -629,10 +663,10 @@ def test_the_parts_of_a_span_add_up(parts: list[tuple[int, str]], blank: str) ->
 @untimed
 @given(st.integers(min_value=0, max_value=2**62))
 def test_a_human_span_reads_back_cut_off(micros: int) -> None:
-    """What people are shown is never longer than the truth, and short of it by less than a part in ten."""
+    """What people are shown is never longer than the truth, and short of it by less than a tenth."""
     shown = span(human_span(micros))
     assert shown <= micros
-    assert micros - shown < max(1, micros // 10)
+    assert (micros - shown) * 10 <= micros
 
 
 @untimed
@@ -657,13 +691,9 @@ def test_rfc_3339_reads_as_the_standard_library_wrote_it(micros: int, minutes: i
 def test_a_bare_span_is_that_long_ago(number: int, unit: str) -> None:
     """`7d`, `-7d` and `7d ago` mean the same, or are refused for the same reason."""
     spellings = (f"{number}{unit}", f"-{number}{unit}", f"{number}{unit} ago")
-    answers = set()
-    for text in spellings:
-        try:
-            answers.add(str(moment(text, now=NOW, zone=BERLIN)))
-        except UsageError as refusal:
-            answers.add(refusal.message.removeprefix(repr(text)))
-    assert len(answers) == 1
+    found = [outcome(partial(moment, text, now=NOW, zone=BERLIN)) for text in spellings]
+    answers = [answer if isinstance(answer, int) else answer.message.split(": ")[1] for answer in found]
+    assert answers == answers[:1] * 3
 
 
 # The judge: systemd itself
@@ -678,7 +708,7 @@ KNOWN_TO_252 = (
     *("2026-11-30 18:17:16 UTC", "2026-11-30 UTC", "Mon 2026-11-30 18:17 UTC", "@0", "@1796059036", "@1796059036.25"),
     *("@1.5h", "+3h30min", "+ 3h", "-5s", "-5", "-7d", "7 days ago", "11min ago", "2 months 5 days ago", "3h left"),
     *("1.5h ago", "5 ago", "-1y 12month", f"5{MICRO}s ago", f"5{MU}s left", "+1M", "+1m"),
-    *("2026-03-29 02:30", "2026-03-08 02:30", "2026-10-04 02:15", "2026-03-08", "2026-03-08 00:30"),  # the gaps
+    *("2026-03-29 02:30", "2026-03-08 02:30", "2026-10-04 02:15", "2023-03-12", "2023-03-12 00:30"),  # the gaps
 )
 KNOWN_TO_257 = (
     *("2026-11-30T18:17:16", "2026-11-30T18:17", "2026-11-30T18:17:16.25Z", "2026-11-30 18:17:16Z", "2026-11-30Z"),
@@ -686,7 +716,6 @@ KNOWN_TO_257 = (
     *("2026-11-30 18:17 -03", "2026-11-30 18:17 Z", "1969-12-31 20:00 -06:00", "Mon 2026-11-30T18:17:16"),
     *("2026-11-30 18:17 Europe/Berlin", "18:17 Asia/Tokyo", "tomorrow Pacific/Auckland", "today Europe/London"),
     *("2026-07-01 12:00 Etc/GMT+5", "Mon 2026-11-30 18:17 America/New_York", "2026-03-29 02:30 Europe/Berlin"),
-    *("2026-07-01 12:00 CET", "2026-10-25 02:30 CET", "2026-11-30 12:00 EST", "2026-07-01 12:00 EST5EDT"),
 )
 """v252 knows zones by name too, but its systemd-analyze overwrites them in its own arguments."""
 
@@ -698,11 +727,19 @@ ABBREVIATIONS = {
         "2026-03-29 02:30 CEST",
     ),
     "America/New_York": ("2026-07-01 12:00 EDT", "2026-11-30 18:17 EDT", "2026-11-01 01:30 EDT", "today EDT"),
-    "America/Havana": ("2026-07-01 12:00 CDT", "2026-07-01 12:00 CST", "2026-11-01 00:30 CDT", "2026-11-01 00:30 CST"),
+    "America/Havana": ("2023-07-01 12:00 CDT", "2023-07-01 12:00 CST", "2023-11-05 00:30 CDT", "2023-11-05 00:30 CST"),
     "Asia/Kolkata": ("2026-07-01 12:00 IST", "18:17 IST"),
-    "Australia/Lord_Howe": ("2026-01-01 12:00 +11",),
 }
-"""In the zone of each, so that v252 knows them too, apart from the last."""
+NEWER_ABBREVIATIONS = {  # names of zones, too, or offsets
+    "Europe/Berlin": (
+        "2026-07-01 12:00 CET",
+        "2026-10-25 02:30 CET",
+        "2026-03-29 02:30 CET",
+        "Mon 2026-11-30 18:17 CET",
+    ),
+    "America/New_York": ("2026-07-01 12:00 EST", "2026-11-01 01:30 EST", "18:17 EST"),
+    "Australia/Lord_Howe": ("2026-01-01 12:00 +11", "2026-07-01 12:00 +1030"),
+}
 
 REFUSED_BY_BOTH = (
     *("", "soon", "Today", "last monday", "now UTC", "7 days ago UTC", "@1796059036 UTC", "Mon today", "11/30/2026"),
@@ -723,12 +760,8 @@ REFUSED_BY_US = (
 
 def judge() -> str:
     """The path of systemd-analyze(1); without it the comparison skips on a laptop and fails in CI."""
-    if path := shutil.which("systemd-analyze"):
-        return path
-    reason = "systemd-analyze is missing, so nothing was compared with systemd: apt-get install systemd"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    compiled_berlin()
+    return shutil.which("systemd-analyze") or missing("nothing was compared with systemd: apt-get install systemd")
 
 
 def ask(command: str, *texts: str, zone: str = "UTC") -> str:
@@ -745,10 +778,9 @@ def systemd_version() -> int:
 
 def their_moments(texts: tuple[str, ...], zone: str) -> dict[str, int]:
     """What systemd makes of each text that it accepts, in microseconds since the epoch."""
-    found = re.findall(
-        r"Original form: (.*)\n(?:.*\n)*?\s*UNIX seconds: (@[0-9.]+)", ask("timestamp", *texts, zone=zone)
-    )
-    return {text: span(seconds.removeprefix("@")) for text, seconds in found}
+    printed = ask("timestamp", *texts, zone=zone)
+    found = re.findall(r"Original form: (.*)\n(?:.*\n)*?\s*UNIX seconds: @([0-9]+)(?:\.([0-9]{6}))?", printed)
+    return {text: int(seconds) * 1_000_000 + int(micros or 0) for text, seconds, micros in found}
 
 
 def disagreements(texts: tuple[str, ...], zone: str) -> dict[str, tuple[int | None, int, int]]:
@@ -769,11 +801,7 @@ def disagreements(texts: tuple[str, ...], zone: str) -> dict[str, tuple[int | No
 
 def accepted_by_us(text: str) -> bool:
     """Whether we read the text as a point in time."""
-    try:
-        moment(text, now=NOW, zone=BERLIN)
-    except UsageError:
-        return False
-    return True
+    return isinstance(outcome(lambda: moment(text, now=NOW, zone=BERLIN)), int)
 
 
 @pytest.mark.parametrize("zone", ZONES)
@@ -787,14 +815,12 @@ def test_newer_moments_are_those_of_systemd(zone: str) -> None:
     """Since v257 at the latest, RFC 3339, offsets and named zones are read as we read them."""
     if (version := systemd_version()) < 257:
         pytest.skip(f"systemd {version} does not read RFC 3339, offsets and zones by name; v257 and later do")
-    assert disagreements(KNOWN_TO_257, zone) == {}
+    assert disagreements(KNOWN_TO_257 + NEWER_ABBREVIATIONS.get(zone, ()), zone) == {}
 
 
 @pytest.mark.parametrize("zone", ABBREVIATIONS)
 def test_abbreviations_are_those_of_systemd(zone: str) -> None:
     """The abbreviations of the local zone are read as systemd reads them, also in the wrong half of the year."""
-    if zone == "Australia/Lord_Howe" and (version := systemd_version()) < 257:
-        pytest.skip(f"systemd {version} does not read offsets; v257 and later do")
     assert disagreements(ABBREVIATIONS[zone], zone) == {}
 
 
@@ -836,7 +862,7 @@ def test_what_only_systemd_reads() -> None:
         ("Europe/Berlin", "2026-10-25 02:30"),
         ("America/New_York", "2026-11-01 01:30"),
         ("Australia/Lord_Howe", "2026-04-05 01:45"),
-        ("America/Havana", "2026-11-01"),
+        ("America/Havana", "2023-11-05"),
     ],
 )
 def test_a_doubled_local_time_is_one_of_the_two_for_systemd(zone: str, text: str) -> None:

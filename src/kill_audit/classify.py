@@ -196,7 +196,7 @@ def _oom_victim(death: Death, scene: Scene) -> Ruling | None:
     in_unit = {kill.pid for kill in kills if kill.unit is not None and kill.unit == life.group.unit}
     by_pid = [kill for kill in kills if kill.pid in pids and _comm_fits(kill.comm)]
     chosen = by_pid or [kill for kill in kills if kill.pid in in_unit]
-    free = [kill for kill in chosen if scene.taken_oom.get(kill.pid, death) is death]
+    free = [kill for kill in chosen if _one_death(scene.taken_oom.get(kill.pid, death), death)]
     if not free:
         return None
     nearest = max(free, key=lambda kill: kill.at)
@@ -214,6 +214,11 @@ def _oom_victim(death: Death, scene: Scene) -> Ruling | None:
         cause=Cause.OOM_KERNEL, confidence="high" if sure else "medium", host_pid=pid, reasons=(why,),
         marks=tuple(mark(kill) for kill in told),
     )  # fmt: skip
+
+
+def _one_death(one: Death, other: Death) -> bool:
+    """Whether two runs died with the same process."""
+    return one is other or (one.main and other.main and one.life is other.life)
 
 
 def _comm_fits(comm: str | None) -> bool:
@@ -362,9 +367,11 @@ def stop_timeout(death: Death, scene: Scene) -> Ruling | None:
     """A stop ran out of time: what dies at or after that record died of it, whatever the signal."""
     stop = scene.stop_at(death.life, death.at)
     timed_out = stop.timed_out if stop is not None else None
-    if timed_out is None or timed_out.at > death.at + CLOSE:
+    if stop is None:
         fired = about(death.life, events.StopTimedOut, death.at - 120 * SECOND, death.at + CLOSE)
-        timed_out = mark(fired[0]) if fired and stop is None else None
+        timed_out = mark(fired[0]) if fired else None
+    if timed_out is not None and timed_out.at > death.at + CLOSE:
+        return None
     if timed_out is None or _child_died_before(death, timed_out.at):
         return None
     return Ruling(
@@ -424,17 +431,20 @@ def unit_stop(death: Death, scene: Scene) -> Ruling | None:
         return None
     life = death.life
     stop = scene.stop_at(life, death.at)
-    if stop is not None:
-        nine = death.signal == 9 and not death.main
-        what = "restarted" if stop.restart else "stopped"
+    nine = death.signal == 9 and not death.main
+    if stop is not None and (not nine or _killed_by_stop(life, stop, death)):
+        what = "restarted" if stop.restart else "stopped" if stop.job else "stopped at its RuntimeMaxSec"
         return Ruling(
             cause=Cause.UNIT_STOP, confidence="medium" if nine else "high",
-            marks=tuple(one for one in (stop.begun, stop.end) if one),
-            reasons=(f"the unit was being {what}",) + (
-                ("the process died of SIGKILL, which a stop sends only to what outlives the main process",) if nine else ()
-            ),
+            marks=tuple(one for one in (stop.begun, stop.end) if one), reasons=(f"the unit was being {what}",),
         )  # fmt: skip
+    if nine:  # a stop sends SIGKILL only after its time-out, or to what outlives the main process, and says so
+        return None
     return _own_restart(death) or _stop_without_records(death)
+
+
+def _killed_by_stop(life: Life, stop: Stop, death: Death) -> bool:
+    return bool(about(life, events.ProcessKilled, stop.begun.at, death.at + CLOSE))
 
 
 def _own_restart(death: Death) -> Ruling | None:

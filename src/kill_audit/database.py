@@ -214,7 +214,8 @@ class Database:
             with self._connect() as connection:
                 options = connection.execution_options(yield_per=STREAM_ROWS)
                 for statement in statements:
-                    yield from options.execute(statement)
+                    with options.execute(statement) as rows:
+                        yield from rows
         except _READ_ERRORS as error:
             failure = self._failure(error)
         else:

@@ -75,7 +75,7 @@ def _spells(history: History) -> Iterable[Spell]:
             other_run = stop.invocation_id and life.group.invocation and stop.invocation_id != life.group.invocation
             outside = stop.begun.at < life.first_at - CLOSE or (life.end.at is not None and stop.begun.at > life.end.at + CLOSE)
             key = (*life.group[:3], stop.begun.at)
-            if other_run or outside or key in seen:
+            if other_run or outside or key in seen or not stop.job:
                 continue
             seen.add(key)
             until = stop.until if stop.until is not None else max(stop.begun.at, life.last.at)

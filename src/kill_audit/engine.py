@@ -25,6 +25,7 @@ Progress = Callable[[int, int, str], None]
 # A plain fork copies the locks of a process's other threads as they stand (numpy has such threads). The fork server
 # has one thread only, and starts a child in some 10 ms where a new interpreter needs 100.
 _START_METHOD: Final = "forkserver"
+_NEVER: Final = float("inf")
 
 
 def run(
@@ -60,14 +61,14 @@ def run(
             results.append(function(item))
             tell(done, len(items), _name(item))
         return tuple(results)
-    return _run_in_children(function, items, width, timeout, tell, on_lost)
+    start = partial(_Child.start, function, timeout=timeout)
+    return _run_in_children(start, items, width, tell, on_lost)
 
 
 def _run_in_children(
-    function: Callable[[Item], Result],
+    start: "Callable[[Item], _Child[Item, Result]]",
     items: Sequence[Item],
     width: int,
-    timeout: float | None,
     tell: Progress,
     on_lost: Callable[[Item, str], Result],
 ) -> tuple[Result, ...]:
@@ -78,7 +79,7 @@ def _run_in_children(
         while len(results) < len(items):
             while len(running) < width and (following := next(waiting, None)) is not None:
                 place, item = following
-                child = _Child.start(function, item, timeout)
+                child = start(item)
                 running[child.answers] = place, child
             for place, child in _ready(running):
                 del running[child.answers]
@@ -98,9 +99,6 @@ def _ready(
     answered = wait(list(running), None if first == _NEVER else max(0.0, first - time.monotonic()))
     now = time.monotonic()
     return [(place, child) for end, (place, child) in running.items() if end in answered or child.deadline <= now]
-
-
-_NEVER: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 Rules of this file:
 - It is pure: `now` and `zone` are arguments. Only `local_zone` looks at the machine, at what it is told to look at.
-- Points in time are microseconds since the epoch, UTC; spans are microseconds. A month is 30.44 days, a year 365.25.
+- Points in time are microseconds since the epoch, UTC; spans are microseconds. A year is 365.25 days.
 - The grammar is that of systemd's `parse_timestamp` and `parse_time` (src/basic/time-util.c, v257), less what only its
   C library lets through (30 February, `++5s`), and with more where people are known to type it: a bare `7d` means that
   long ago (systemd issue 32051), and what journalctl and Python's logging print can be given back

@@ -236,15 +236,16 @@ def deploys_only() -> Document:
             Drain(unit="celery@a.service", timeout_s=600, saved=61, of=79),
             Drain(unit="celery@b.service", timeout_s=600, saved=None, of=40),
         ),
-        units=(
+        units=tuple(
             UnitAdvice(
-                unit="celery@a.service",
+                unit=unit,
                 problem="kills-children",
                 setting="KillMode",
                 now="control-group",
                 better="mixed",
                 why="systemd sends the stop signal to every pool child, so no running task can finish",
-            ),
+            )
+            for unit in ("celery@a.service", "celery@b.service")
         ),
     )
     before = msgspec.structs.replace(ZERO, kills=98, missing=98, by_cause={"unit-stop": 90, "oom-kernel": 8})

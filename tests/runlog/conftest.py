@@ -110,7 +110,7 @@ def mariadb_server() -> Iterator[URL]:
                 wait_for(url, process, folder / "log.err")
                 yield url
             finally:
-                process.terminate()
+                process.kill()
     finally:
         shutil.rmtree(folder)
 
@@ -141,7 +141,7 @@ def postgres(postgres_server: URL, postgres_names: Iterator[int]) -> URL:
     name = f"app_{next(postgres_names)}"
     engine = sa.create_engine(postgres_server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name} STRATEGY file_copy")
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
     return postgres_server.set(database=name)
 
 
@@ -188,7 +188,8 @@ def fill() -> Fill:
         with engine.begin() as connection:
             for step in work:
                 if isinstance(step, str):
-                    connection.exec_driver_sql(step)
+                    is_format = connection.dialect.paramstyle in {"format", "pyformat"}
+                    connection.exec_driver_sql(step.replace("%", "%%") if is_format else step)
                     continue
                 step.create(connection)
                 if rows:

@@ -1,4 +1,5 @@
 """Columns of every type in which apps keep ids, states and times."""
+# ruff: noqa: S608 -- the tests write the statements that make their tables
 
 import datetime as dt
 import uuid
@@ -39,7 +40,7 @@ def test_uuid_columns_hold_ids(database: sa.URL, fill: Fill) -> None:
 
 
 def test_hexadecimal_ids_are_found(database: sa.URL, fill: Fill) -> None:
-    """Django keeps a UUID as 32 hexadecimal digits on servers without the type; such an id is found and comes whole."""
+    """Django keeps a UUID as 32 hexadecimal digits on servers without the type; such an id is found."""
     fill(
         database,
         "CREATE TABLE runs (task_id char(32) PRIMARY KEY, status varchar(20), started_at timestamp NULL)",
@@ -72,7 +73,7 @@ def test_a_counting_id_is_no_task_id(database: sa.URL, fill: Fill) -> None:
     """A column `id` of whole numbers counts rows; it is the key, and the task's id is looked for elsewhere."""
     fill(
         database,
-        "CREATE TABLE runs (id int PRIMARY KEY, uuid varchar(36), task varchar(20), state varchar(9), created_at timestamp NULL)",
+        "CREATE TABLE runs (id int PRIMARY KEY, uuid varchar(36), task text, state varchar(9), start timestamp NULL)",
         f"INSERT INTO runs VALUES (7, '{ID}', 'mail', 'running', NULL)",
     )
     assert [(row.key, row.task_id) for row in opened(database).open_rows()] == [("7", ID)]
@@ -195,7 +196,8 @@ def test_infinite_times_are_none(postgres: sa.URL, fill: Fill) -> None:
     fill(
         postgres,
         "CREATE TABLE runs (task_id text, status text, started_at timestamptz, finished_at timestamp)",
-        "INSERT INTO runs VALUES ('a', 'running', '-infinity', 'infinity'), ('a', 'ok', '2026-11-30 12:00+00', 'infinity')",
+        "INSERT INTO runs VALUES ('a', 'running', '-infinity', 'infinity')",
+        "INSERT INTO runs VALUES ('a', 'ok', '2026-11-30 12:00+00', 'infinity')",
     )
     run_log = opened(postgres)
     assert {(row.started_at, row.finished_at) for row in run_log.rows_of({"a"})} == {(None, None), (NOON, None)}
@@ -206,7 +208,7 @@ def test_mysql_timestamps_are_moments(mariadb: sa.URL, fill: Fill) -> None:
     """A TIMESTAMP of MySQL is a moment whatever the zone of the server; a DATETIME is what a clock showed."""
     fill(
         mariadb,
-        "CREATE TABLE runs (task_id varchar(9), status varchar(9), started_at timestamp(6) NULL, finished_at datetime(6))",
+        "CREATE TABLE runs (task_id varchar(9), status varchar(9), started_at timestamp(6), ended_at datetime(6))",
         "SET time_zone = '+05:00'",
         "INSERT INTO runs VALUES ('a', 'ok', '2026-11-30 17:00:00.5', '2026-11-30 13:00:01.25')",
     )
@@ -220,7 +222,8 @@ def test_mysql_zero_dates_are_none(mariadb: sa.URL, fill: Fill) -> None:
         mariadb,
         "SET sql_mode = ''",
         "CREATE TABLE runs (task_id varchar(9), status varchar(9), started_at datetime, finished_at datetime)",
-        "INSERT INTO runs VALUES ('a', 'ok', '0000-00-00', '2026-11-30 12:00'), ('b', 'ok', '2026-11-30 12:00', '0000-00-00')",
+        "INSERT INTO runs VALUES ('a', 'ok', '0000-00-00', '2026-11-30 12:00')",
+        "INSERT INTO runs VALUES ('b', 'ok', '2026-11-30 12:00', '0000-00-00')",
     )
     run_log = opened(mariadb)
     assert {(row.started_at, row.finished_at) for row in run_log.rows_of({"a", "b"})} == {(None, NOON), (NOON, None)}
@@ -320,19 +323,19 @@ def test_odd_names_are_quoted(database: sa.URL, fill: Fill) -> None:
     assert [row.task_id for row in run_log.open_rows()] == ["a"]
 
 
-def test_a_query_in_the_users_own_words(database: sa.URL, fill: Fill) -> None:
-    """A query stands for a table: colons, per cents, a comment and a semicolon at its end do no harm."""
+@pytest.mark.parametrize("end", ["", " ; \n", "\n-- by finance"])
+def test_a_query_in_the_users_own_words(database: sa.URL, fill: Fill, end: str) -> None:
+    """A query stands for a table: colons, per cents, a semicolon and a comment at its end do no harm."""
     fill(
         database,
         "CREATE TABLE jobs (job varchar(36), kind varchar(36), ok int, at timestamp NULL)",
-        f"INSERT INTO jobs VALUES ('{ID}', '10:30 100%%', NULL, '2026-11-30 12:00:00'), ('b', 'x', 1, '2026-11-30 12:00:00')",
+        f"INSERT INTO jobs VALUES ('{ID}', '10:30 sharp', NULL, '2026-11-30 12:00:00')",
+        "INSERT INTO jobs VALUES ('b', 'x', 1, '2026-11-30 12:00:00')",
     )
-    run_log = opened(
-        database,
-        query="SELECT job AS task_id, kind AS task_name, at AS started_at, CASE WHEN ok = 1 THEN 'done' ELSE 'running' END AS status\n"
-        "FROM jobs WHERE kind LIKE '%:%0%' ; -- ours ;\n",
-    )
-    assert [(row.task_id, row.task_name, row.started_at) for row in run_log.open_rows()] == [(ID, "10:30 100%", NOON)]
+    status = "CASE WHEN ok = 1 THEN 'done' ELSE 'running' END AS status"
+    columns = f"job AS task_id, kind AS task_name, at AS started_at, {status}"
+    run_log = opened(database, query=f"SELECT {columns} FROM jobs WHERE kind LIKE '%:%'{end}")
+    assert [(row.task_id, row.task_name, row.started_at) for row in run_log.open_rows()] == [(ID, "10:30 sharp", NOON)]
     assert [row.state for row in run_log.rows_of({ID, "b"})] == [State.OPEN]
     assert (run_log.facts.table, run_log.facts.rows, run_log.oldest()) == ("the query", 1, NOON)
 

@@ -32,9 +32,10 @@ _WORTH_BULKY_FIELDS: Final = frozenset({"MESSAGE_ID", "UNIT", "USER_UNIT", "_LIN
 # A batch is handed on early when its texts are large, so that memory is bounded by bytes as well as by entries.
 _BATCH_CHARACTERS: Final = 32 << 20
 _MOST_PROBLEMS: Final = 10
-# The programs that write a container's lines to the journal: Docker's daemon (also as Red Hat and Ubuntu's snap build
-# it) and conmon, which podman and CRI-O start for each container. Anybody may set CONTAINER_NAME=; only theirs counts.
-_CONTAINER_RUNTIMES: Final = frozenset({"dockerd", "dockerd-current", "conmon", "podman"})
+# Who writes a container's lines to the journal: Docker's daemon (also as Red Hat and Ubuntu's snap build it), and
+# conmon, which podman and CRI-O start for each container. Anybody may set CONTAINER_NAME=, or call a process dockerd.
+_RUNTIME_PROGRAMS: Final = frozenset({"dockerd", "dockerd-current", "conmon", "podman"})
+_RUNTIME_UNITS: Final = ("docker.service", "snap.docker.", "libpod-conmon-", "crio-conmon-")
 
 
 def decode(raw: bytes) -> str:
@@ -46,8 +47,10 @@ def origin_of(key: OriginKey) -> Origin:
     """Make the `Origin` of an entry whose `ORIGIN_FIELDS` have these values (None: the entry lacks the field)."""
     (host, machine_id, boot_id, unit, user_unit, invocation_id, transport, identifier, facility, exe, comm, uid,
      stream_id, cgroup, namespace, container, long_id, short_id) = key  # fmt: skip
-    if comm not in _CONTAINER_RUNTIMES:
+    if not _of_container_runtime(unit, exe, comm, uid):
         container = long_id = short_id = None
+    if user_unit == "init.scope":  # a user's manager itself, which is no unit's own
+        user_unit = None
     return Origin(
         host=host or "",
         machine_id=machine_id,
@@ -65,6 +68,14 @@ def origin_of(key: OriginKey) -> Origin:
         namespace=namespace,
         container=long_id or short_id or container,
     )
+
+
+def _of_container_runtime(unit: str | None, exe: str | None, comm: str | None, uid: str | None) -> bool:
+    if (unit or "").startswith(_RUNTIME_UNITS):
+        return True
+    if exe is None:  # journald was too late to see it; a process may call itself anything, so only root's word counts
+        return comm in _RUNTIME_PROGRAMS and uid == "0"
+    return exe.startswith("/") and exe.rpartition("/")[2] in _RUNTIME_PROGRAMS
 
 
 def number(text: str | None) -> int | None:
@@ -138,7 +149,7 @@ class Columns:
         """Give the pid to keep: 0 for a container's line, whose `_PID` is that of the container's runtime."""
         return 0 if self._origins[origin].container is not None else pid
 
-    def add(
+    def add(  # noqa: PLR0917 -- called for each entry, where keywords would cost a tenth of the time
         self,
         realtime: Micros,
         monotonic: Micros,

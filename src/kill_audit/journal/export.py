@@ -34,6 +34,10 @@ class _DamagedError(Exception):
     """The stream does not go on as the format says."""
 
 
+class _TimelessError(Exception):
+    """A whole entry that lacks its time."""
+
+
 class _CutError(Exception):
     """The stream ends inside an entry."""
 
@@ -136,6 +140,7 @@ class _Stream:
             raw_name, equals, value = line.partition(b"=")
             name = _NAMES.get(raw_name)
             if name is None and not _VALID_NAME.fullmatch(raw_name):
+                self.at -= 1  # back onto its newline: the line behind it may be the empty one to go on at
                 raise _DamagedError
             taken = value if equals else self._value()
             if name is not None and taken is not None:
@@ -173,56 +178,71 @@ class _Entries:
         """Add the next entry, if it is asked for, and give its time; None at the end of the stream.
 
         Raises:
-            _DamagedError: here is no entry, or one without a time.
+            _DamagedError: here is no entry.
+            _TimelessError: here is one without a time, which is passed over.
             _CutError: the stream ends inside the entry.
         """
         stream = self._stream
         data = stream.data
         head = _HEAD.match(data, stream.at)
         if head is None:
-            return self._long_way(None, 0) if stream.pass_newlines() else None
+            return self._long_way() if stream.pass_newlines() else None
         begin = head.end() - 1
         message = data.find(b"\nMESSAGE=", begin)
         line_end = data.find(b"\n", message + 1)
         end = data.find(b"\n\n", line_end)
         if message < 0 or end < 0:
-            return self._long_way(None, 0)
+            return self._long_way()
         key = (data[begin:message], data[line_end:end])
         known = self._known.get(key)
         if known is None:
             key = (_VARYING.sub(b"", key[0]), _VARYING.sub(b"", key[1]))
             known = self._known.get(key)
             if known is None:
-                return self._long_way(key, stream.offset + end + 2 - stream.at)
+                fields = _plain_fields(data[stream.at : end])
+                if fields is None:
+                    return self._long_way()
+                stream.at = end + 2
+                return self._add(fields, key)
         stream.at = end + 2
         cursor, realtime, monotonic = head.groups()
         time = int(realtime)
         if self._columns.asked_for(time):
-            pid, origin, fields = known
+            pid, origin, details = known
             text = decode(data[message + 9 : line_end])
-            self._columns.add(time, int(monotonic), pid, origin, text, decode(cursor), fields)
+            self._columns.add(time, int(monotonic), pid, origin, text, decode(cursor), details)
         return time
 
-    def _long_way(self, key: tuple[bytes, bytes] | None, end: int) -> int:
-        """Read the next entry field by field; remember it by `key` if it ends at the offset `end`."""
-        fields = self._stream.entry()
+    def _long_way(self) -> int:
+        return self._add(self._stream.entry(), None)
+
+    def _add(self, fields: dict[str, str], key: tuple[bytes, bytes] | None) -> int:
+        """Add an entry to the columns, and remember it by `key`."""
         time = number(fields.pop("__REALTIME_TIMESTAMP", None))
         if time is None:
-            raise _DamagedError
+            raise _TimelessError
         monotonic = number(fields.pop("__MONOTONIC_TIMESTAMP", None)) or 0
         cursor = fields.pop("__CURSOR", "")
         if self._columns.asked_for(time):
             known = self._columns.add_entry(time, monotonic, cursor, fields)
-            if key is not None and self._stream.offset == end and _plain(key[0]) and _plain(key[1]):
+            if key is not None:
                 if len(self._known) > _MOST_KNOWN:
                     self._known.clear()
                 self._known[key] = known
         return time
 
 
-def _plain(lines: bytes) -> bool:
-    """Whether each of these lines (each after its newline) is a text field."""
-    return all(b"=" in line for line in lines.split(b"\n")[1:])
+def _plain_fields(entry: bytes) -> dict[str, str] | None:
+    """Give the wanted fields of an entry of text fields only; None if it is not one."""
+    fields: dict[str, str] = {}
+    for line in entry.split(b"\n"):
+        raw_name, equals, value = line.partition(b"=")
+        name = _NAMES.get(raw_name)
+        if not equals or (name is None and not _VALID_NAME.fullmatch(raw_name)):
+            return None
+        if name is not None and name not in fields:
+            fields[name] = decode(value)
+    return fields
 
 
 def read_export(file: BinaryIO, question: Question) -> Iterator[Batch | Problem]:
@@ -241,6 +261,9 @@ def read_export(file: BinaryIO, question: Question) -> Iterator[Batch | Problem]
             yield from damage.met(f"no journal entry at byte {stream.offset:,}; passed over", since=last)
             stream.next_blank_line()
             continue
+        except _TimelessError:
+            yield from damage.met(f"the entry before byte {stream.offset:,} has no time; passed over", since=last)
+            continue
         except _CutError:
             yield from damage.met(f"the last entry is cut off at byte {stream.offset:,}", since=last)
             break
@@ -249,6 +272,6 @@ def read_export(file: BinaryIO, question: Question) -> Iterator[Batch | Problem]
         last = time
         if columns.full:
             yield entries.take_batch()
-    if columns:
+    if len(columns):
         yield entries.take_batch()
     yield from damage.rest()

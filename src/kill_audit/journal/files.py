@@ -10,15 +10,15 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final
 
 from kill_audit.entry import Batch, Problem, Question
 from kill_audit.errors import SourceError
 from kill_audit.journal.export import read_export
 from kill_audit.journal.jsonlines import read_json
 from kill_audit.journal.native import read_native
-from kill_audit.journal.text import read_text
 from kill_audit.journal.opening import HEAD_BYTES, Kind, kind_of, unpacked
+from kill_audit.journal.text import read_text
 
 # As sd_journal_open_directory(3) chooses (dirent_is_journal_file and dirent_is_journal_subdir in sd-journal.c).
 _JOURNAL_FILE: Final = re.compile(r".*\.journal~?")
@@ -51,45 +51,48 @@ class FileSource:
             SourceError: it is gone, or may not be read any more.
         """
         try:
-            with unpacked(self.path) as (file, layer):
-                if self.unpack_in is not None:
-                    yield from _read_unpacked(file, self.unpack_in, question)
-                else:
-                    yield from self._read(file, question)
-                if layer is not None and layer.problem is not None:
-                    yield layer.problem
+            match self.kind:
+                case Kind.JOURNAL:
+                    yield from self._journal(question)
+                case Kind.EMPTY:
+                    yield Problem(code="empty", detail="holds no entries")
+                case Kind.OTHER:
+                    detail = "is no journal file, export, JSON or text, or its very start is damaged"
+                    yield Problem(code="damaged", detail=detail)
+                case Kind.EXPORT | Kind.JSON | Kind.TEXT:
+                    yield from self._stream(question)
         except FileNotFoundError as error:
             raise SourceError(f"{self.name}: it was there, and is gone now") from error
         except PermissionError as error:
             raise SourceError(f"{self.name}: permission denied", hint=MAY_READ) from error
 
-    def _read(self, file: BinaryIO, question: Question) -> Iterator[Batch | Problem]:
-        match self.kind:
-            case Kind.JOURNAL:
-                return read_native(file, question)
-            case Kind.EXPORT:
-                return read_export(file, question)
-            case Kind.JSON:
-                return read_json(file, question)
-            case Kind.TEXT:
-                return read_text(file, question, name=self.name, modified=os.stat(self.path).st_mtime_ns // 1000)
-            case Kind.EMPTY:
-                return iter((Problem(code="empty", detail="holds no entries"),))
-            case Kind.OTHER:
-                detail = "is no journal file, export, JSON or text, or its very start is damaged"
-                return iter((Problem(code="damaged", detail=detail),))
+    def _stream(self, question: Question) -> Iterator[Batch | Problem]:
+        with unpacked(self.path) as (file, layer):
+            match self.kind:
+                case Kind.EXPORT:
+                    yield from read_export(file, question)
+                case Kind.JSON:
+                    yield from read_json(file, question)
+                case _:
+                    modified = Path(self.path).stat().st_mtime_ns // 1000
+                    yield from read_text(file, question, name=self.name, modified=modified)
+        if layer is not None and layer.problem is not None:
+            yield layer.problem
 
-
-def _read_unpacked(file: BinaryIO, folder: str, question: Question) -> Iterator[Batch | Problem]:
-    """Read a packed journal file by way of a temporary one.
-
-    It has a name while it is read: libsystemd refuses a file without (journal_file_fstat in journal-file.c).
-    """
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".journal") as plain:
-        shutil.copyfileobj(file, plain, 1 << 20)
-        plain.flush()
-        plain.seek(0)
-        yield from read_native(cast("BinaryIO", plain), question)
+    def _journal(self, question: Question) -> Iterator[Batch | Problem]:
+        if self.unpack_in is None:
+            yield from read_native(self.path, question)
+            return
+        # It has a name while it is read: libsystemd refuses a file without (journal_file_fstat in journal-file.c).
+        with (
+            unpacked(self.path) as (file, layer),
+            tempfile.NamedTemporaryFile(dir=self.unpack_in, suffix=".journal") as plain,
+        ):
+            shutil.copyfileobj(file, plain, 1 << 20)
+            plain.flush()
+            yield from read_native(plain.name, question)
+        if layer is not None and layer.problem is not None:
+            yield layer.problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +148,8 @@ def file_sources(patterns: Iterable[str], workspace: Workspace) -> Iterator[File
         elif not glob.has_magic(pattern):
             raise SourceError(f"{pattern}: no such file", hint=_nearby(pattern))
         else:
-            found = [path for path in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(path)]
+            matches = glob.glob(pattern, recursive=True)  # noqa: PTH207 -- a Path's glob takes no absolute pattern
+            found = [path for path in sorted(matches) if Path(path).is_file()]
             if not found:
                 raise SourceError(f"{pattern}: no file matches this pattern", hint=_nearby(pattern))
             yield from (_among_others(path, workspace) for path in found)
@@ -195,7 +199,7 @@ def distinct(sources: Iterable[FileSource | ProblemSource]) -> Iterator[FileSour
     seen = set()
     for source in sources:
         if isinstance(source, FileSource):
-            status = os.stat(source.path)
+            status = Path(source.path).stat()
             if (status.st_dev, status.st_ino) in seen:
                 continue
             seen.add((status.st_dev, status.st_ino))
@@ -209,11 +213,11 @@ def _named(path: str, workspace: Workspace) -> FileSource:
         SourceError: it is a folder, or cannot be read.
     """
     try:
-        mode = os.stat(path).st_mode
+        mode = Path(path).stat().st_mode
         if stat.S_ISDIR(mode):
             raise SourceError(f"{path}: is a directory", hint=f"give a folder of journal files as -D {path}")
         if not stat.S_ISREG(mode):  # `--file <(ssh host journalctl -o export)` is a pipe, and can be read once only
-            with open(path, "rb") as stream:
+            with Path(path).open("rb") as stream:
                 return stream_source(stream, workspace, path)
         return _source(path, path, workspace)
     except PermissionError as error:

@@ -9,7 +9,7 @@ systemd-journal sees a healthy, empty host. Here that is a problem, or an error 
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -66,7 +66,7 @@ def open_host(
 
 
 def _machine_id(top: Path) -> str | None:
-    """Read machine-id(5); None where there is none, as in some containers: then every machine's folder is this one's."""
+    """Read machine-id(5); None where there is none, as in some containers: then all machines' folders are read."""
     try:
         return (top / "etc/machine-id").read_text("ascii").strip() or None
     except (OSError, UnicodeDecodeError):

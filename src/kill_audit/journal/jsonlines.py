@@ -94,7 +94,7 @@ def _text(value: Any) -> str | None:
 
 
 def _objects(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield each object's text with the number of its (first) line; lines of one object of `json-pretty` are joined."""
+    """Yield each object's text with the number of its first line; `json-pretty` spreads one over many."""
     begun: list[bytes] = []
     size = 0
     for place, line in enumerate(_lines(file), start=1):

@@ -9,14 +9,18 @@ stepped back (systemd issue 43805).
 
 import contextlib
 import errno
-import os
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, BinaryIO, Final, NamedTuple, Self
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from kill_audit.entry import Batch, Micros, Problem, Question
 from kill_audit.errors import SourceError
 from kill_audit.journal.columns import ORIGIN_FIELDS, TELLING_FIELDS, WANTED_FIELDS, Columns, Damage, decode
+from kill_audit.journal.export import read_export
 
 MAGIC: Final = b"LPKSHHRH"
 _HEADER_BYTES: Final = 208  # what every version has (systemd's docs/JOURNAL_FILE_FORMAT.md, struct Header)
@@ -74,35 +78,35 @@ class Header(NamedTuple):
 
 
 def import_reader() -> Any:
-    """Import systemd-python's `_Reader`, which no other room may know of.
+    """Import systemd-python's `_Reader`; no other room knows of systemd-python.
 
     Raises:
-        SourceError: it is not installed, or does not find its libsystemd.
+        ImportError: it is not installed, or does not find its libsystemd.
     """
-    try:
-        return import_module("systemd._reader")._Reader
-    except ImportError as error:
-        raise SourceError(
-            f"cannot read .journal files: {error}",
-            hint="apt install python3-systemd, or pip install systemd-python (it needs libsystemd-dev); "
-            "or hand over `journalctl -o export` as a file",
-        ) from error
+    return import_module("systemd._reader")._Reader
 
 
-def read_native(file: BinaryIO, question: Question) -> Iterator[Batch | Problem]:
-    """Yield the entries of an open `.journal` file, and a problem for what libsystemd refuses or cannot read.
+def read_native(path: str, question: Question) -> Iterator[Batch | Problem]:
+    """Yield the entries of a `.journal` file, and a problem for what libsystemd refuses or cannot read.
 
     An entry that libsystemd passes over silently is noticed by the header's count (but not in a file that is being
-    written, whose count moves).
+    written, whose count moves). Where systemd-python cannot be imported, journalctl prints the file instead.
+
+    Raises:
+        OSError: the file cannot be opened.
+        SourceError: neither systemd-python nor journalctl is there.
     """
-    reader_type = import_reader()
-    header = Header.read(file)
-    descriptor = os.dup(file.fileno())  # libsystemd keeps and closes it, unless it refuses the file
+    with Path(path).open("rb") as file:
+        header = Header.read(file)
+    try:
+        reader_type = import_reader()
+    except ImportError as error:
+        yield from _printed(path, question, error)
+        return
     try:
         # Without flags systemd-python asks for SD_JOURNAL_LOCAL_ONLY, which libsystemd does not take with files.
-        reader = reader_type(0, files=[descriptor])
+        reader = reader_type(0, files=[path])
     except (OSError, MemoryError) as error:  # ENOMEM is libsystemd's answer to a size that is damaged
-        os.close(descriptor)
         yield _refusal(error, header)
         return
     with reader:
@@ -113,6 +117,28 @@ def read_native(file: BinaryIO, question: Question) -> Iterator[Batch | Problem]
         yield header.problem(
             "damaged", f"its header counts {header.entries:,} entries, of which {entries.count:,} could be read"
         )
+
+
+def _printed(path: str, question: Question, reason: ImportError) -> Iterator[Batch | Problem]:
+    """Read a file by a child `journalctl -o export`."""
+    program = shutil.which("journalctl")
+    if program is None:
+        raise SourceError(
+            f"no means to read .journal files: {reason}, and there is no journalctl",
+            hint="apt install python3-systemd, or pip install systemd-python (it is built with libsystemd-dev)",
+        ) from reason
+    command = [program, "--file", path, "--output=export", "--no-pager", "--quiet"]
+    with (
+        tempfile.TemporaryFile() as complaints,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints) as child,  # noqa: S603 -- as found on PATH
+    ):
+        if child.stdout is not None:
+            yield from read_export(cast("BinaryIO", child.stdout), question)
+        status = child.wait()
+        complaints.seek(0)
+        words = decode(complaints.read(4096)).strip()
+    if status or words:
+        yield Problem(code="damaged", detail=f"journalctl ended with status {status}: {words or 'it gives no reason'}")
 
 
 def _refusal(error: Exception, header: Header | None) -> Problem:
@@ -188,4 +214,4 @@ class _Entries:
 
 
 def _why(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error or type(error).__name__)
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

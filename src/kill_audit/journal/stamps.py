@@ -7,7 +7,6 @@ know the zone, and is all that a traceback's lines have.
 
 import os
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -118,14 +117,17 @@ class Clock:
         self._modified = modified
         self._last = known
         self._shift = 0  # how far the collector's zone is ahead of the program's, where neither is named
-        self._offset_of_hour: Callable[[int], tuple[Micros, Micros]] = lru_cache(maxsize=1024)(self._offsets)
+        self._offset_of_hour = lru_cache(maxsize=1024)(self._offsets)
         self.assumed: str | None = None
 
     def time(self, inner: Stamp | None, outer: Stamp | None) -> Micros | None:
         """Give the time of a line with these stamps; None without any that makes sense."""
         found = self._time(inner, outer)
-        if found is not None:
-            self._last = found
+        if found is None:
+            return None
+        if self._last is not None and found < self._last < found + _SECOND and not _finer_than_seconds(inner, outer):
+            found = self._last  # it was cut off to the second, and was not written before the line above it
+        self._last = found
         return found
 
     def _time(self, inner: Stamp | None, outer: Stamp | None) -> Micros | None:
@@ -181,3 +183,8 @@ class Clock:
 
 def _whole_quarters(span: Micros) -> Micros:
     return (span + _QUARTER // 2) // _QUARTER * _QUARTER
+
+
+def _finer_than_seconds(inner: Stamp | None, outer: Stamp | None) -> bool:
+    stamp = outer if inner is None else inner
+    return stamp is not None and stamp.micros != 0

@@ -1,7 +1,7 @@
 """Log files and pasted lines in plain text: an entry a line.
 
-Worker log files (`celery worker --logfile`), `journalctl` and syslog output, `docker compose logs`, `kubectl logs`, and
-mixtures of these. Nobody vouches for who wrote a line but the file's owner (`Origin.vouched` is False).
+Worker log files (`celery worker --logfile`), `journalctl` and syslog output, `docker compose logs`, `kubectl logs`,
+and mixtures of these. Only the file's owner vouches for who wrote a line (`Origin.vouched` is False).
 """
 
 import re
@@ -113,7 +113,7 @@ class _Timed:
         if self._timeless:
             yield Problem(
                 code="unsupported",
-                detail="its lines begin with no time stamp that is known here; taken to be of when it was last written",
+                detail="no line begins with a known time stamp; all are taken to be of when it was last written",
                 since=self._modified,
                 until=self._modified,
             )

@@ -199,7 +199,7 @@ def _besides(document: Document) -> Iterator[str]:
 def _advice(document: Document) -> Iterator[str]:
     lines = [
         *(sentences.drain(advice) for advice in document.advice.drain),
-        *(sentences.unit_advice(advice) for advice in document.advice.units),
+        *sentences.unit_advice(document.advice.units),
     ]
     if lines:
         yield "## What would have saved them"

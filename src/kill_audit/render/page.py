@@ -52,7 +52,7 @@ def render(document: Document, view: View) -> str:
         besides=sentences.besides(document),
         advice=[
             *map(sentences.drain, document.advice.drain),
-            *map(sentences.unit_advice, document.advice.units),
+            *sentences.unit_advice(document.advice.units),
         ],
         steps=sentences.next_steps(document, explained=True),
         glossary=sentences.explained(document),

@@ -1,6 +1,7 @@
 """The report's sentences: the headline, what the evidence reaches over, the run log, and what to type next."""
 
 import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kill_audit import texts
@@ -124,10 +125,16 @@ def drain(advice: Drain) -> str:
     return f"{what} would have saved {advice.saved:,} of {runs}"
 
 
-def unit_advice(advice: UnitAdvice) -> str:
-    """Say which setting of a unit to change: `celery@a.service: KillMode=mixed instead of control-group (...)`."""
-    instead = "" if advice.now is None else f" instead of {advice.now}"
-    return f"{advice.unit}: {advice.setting}={advice.better}{instead} ({advice.problem}: {advice.why})"
+def unit_advice(advices: Iterable[UnitAdvice]) -> tuple[str, ...]:
+    """Say which settings to change, once for all units that need the same.
+
+    `celery@a.service and celery@b.service: KillMode=mixed instead of control-group (why)`.
+    """
+    units: dict[str, list[str]] = {}
+    for advice in advices:
+        instead = "" if advice.now is None else f" instead of {advice.now}"
+        units.setdefault(f"{advice.setting}={advice.better}{instead} ({advice.why})", []).append(advice.unit)
+    return tuple(f"{a_few(names)}: {what}" for what, names in units.items())
 
 
 def next_steps(document: Document, *, explained: bool) -> tuple[Step, ...]:
@@ -150,9 +157,10 @@ def next_steps(document: Document, *, explained: bool) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def because(names: list[str], limit: int = 3) -> str:
+def a_few(names: Sequence[str], limit: int = 3) -> str:
     """Name a few of many: `a, b, c and 4 more`."""
-    return listed([*names[:limit], f"{len(names) - limit:,} more"]) if len(names) > limit else listed(names)
+    more = [f"{len(names) - limit:,} more"] if len(names) > limit else []
+    return listed([*names[:limit], *more])
 
 
 def reference(task: Task | TaskReference | Candidate) -> str:

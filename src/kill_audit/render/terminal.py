@@ -146,7 +146,7 @@ def _hole(page: _Page, hole: figures.Hole) -> str:
     when = ""
     if problem.since or problem.until:
         when = f", {page.clock.at(problem.since)} to {page.clock.at(problem.until)}"
-    where = f"{sentences.because(list(hole.places))}: " if hole.places else ""
+    where = f"{sentences.a_few(hole.places)}: " if hole.places else ""
     return f"! {where}{title}: {problem.detail}{when}"
 
 
@@ -212,7 +212,7 @@ def _incidents(page: _Page) -> None:
     for one in incidents:
         culprit = f", culprit {one.culprit}" if one.culprit is not None else ""
         head = f"{one.id}  {page.clock.at(one.since)}  {one.cause}, {count(one.kills, 'kill')}{culprit}"
-        page.finding(head, sentences.because(list(one.units)))
+        page.finding(head, sentences.a_few(one.units))
 
 
 def _kills(page: _Page) -> None:
@@ -349,7 +349,7 @@ def _advice(page: _Page) -> None:
     if not advice.drain and not advice.units:
         return
     page.heading("What would have saved them")
-    lines = [*map(sentences.drain, advice.drain), *map(sentences.unit_advice, advice.units)]
+    lines = [*map(sentences.drain, advice.drain), *sentences.unit_advice(advice.units)]
     page.notes(("-", line) for line in lines)
 
 

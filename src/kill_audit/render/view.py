@@ -43,7 +43,7 @@ class Clock:
         abbreviations = dict.fromkeys((str(since.tzname()), str(until.tzname())) if marked else (str(until.tzname()),))
         key = getattr(zone, "key", None)
         short = ", then ".join(abbreviations)
-        name = f"{key} ({short})" if key and key != short else short
+        name = short if key is None or short == "UTC" else f"{key} ({short})"
         return cls(zone=zone, name=name, short=short, marked=marked)
 
     def heading(self, title: str) -> str:

@@ -142,9 +142,12 @@ def _describe(inspector: Inspector, name: str, schema: str | None) -> Table:
         warnings.simplefilter("ignore", exc.SAWarning)  # a type that SQLAlchemy does not know is read all the same
         described = inspector.get_columns(name, schema=schema)
         key = tuple(inspector.get_pk_constraint(name, schema=schema)["constrained_columns"])
-        indexes = [index for index in inspector.get_indexes(name, schema=schema) if not _is_partial(index)]
+        # SQLite makes an index for each UNIQUE of a column; SQLAlchemy's own reading of the DDL misses some of these.
+        automatic = {"include_auto_indexes": True} if inspector.dialect.name == "sqlite" else {}
+        found = inspector.get_indexes(name, schema=schema, **automatic)
+        indexes = [index for index in found if not _is_partial(index)]
         constraints = inspector.get_unique_constraints(name, schema=schema)
-    uniques: list[tuple[str | None, ...]] = [key, *(tuple(found["column_names"]) for found in constraints)]
+    uniques: list[tuple[str | None, ...]] = [key, *(tuple(constraint["column_names"]) for constraint in constraints)]
     uniques += [tuple(index["column_names"]) for index in indexes if index["unique"]]
     ordered = [*uniques, *(tuple(index["column_names"]) for index in indexes)]
     return Table(

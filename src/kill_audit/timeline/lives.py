@@ -8,7 +8,7 @@ Rules of this file:
 3. How a life ended is told by the service manager first, by the worker's own last words next, by a successor's start last.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -386,6 +386,9 @@ def _at(drafts: Sequence[_Draft], moment: Micros) -> _Draft:
     return max(before, key=lambda draft: draft.segments[0][1].first_at) if before else drafts[0]
 
 
+_OPENING = (events.WorkerBanner, events.WorkerPool, events.WorkerReady)
+
+
 def _with_events(merged: Sequence[Life], told: Told, boots: Boots) -> tuple[Life, ...]:
     by_process: dict[tuple[Group, int], list[Life]] = defaultdict(list)
     by_unit: dict[tuple[str, str, str], list[Life]] = defaultdict(list)
@@ -397,7 +400,9 @@ def _with_events(merged: Sequence[Life], told: Told, boots: Boots) -> tuple[Life
         starts = [life.first_at for life in siblings]
         said: dict[int, list[WorkerEvent]] = defaultdict(list)
         for event in told.worker.get((siblings[0].group, siblings[0].main_pid), ()):
-            said[max(0, bisect_right(starts, event.at) - 1)].append(event)
+            # A banner in a text file has no time of its own: what stands at the same moment was said before it.
+            place_of = bisect_right if isinstance(event, _OPENING) else bisect_left
+            said[max(0, place_of(starts, event.at) - 1)].append(event)
         for place, life in enumerate(siblings):
             about = told.units.get(life.group[:3], ())
             whole = replace(life, said=tuple(said[place]), about=about, numbered=life.numbered)

@@ -15,7 +15,8 @@ class Stop:
     """One stop job, or the stop half of a restart job, of a unit.
 
     `until`: when it was done, None while it still runs. `timed_out`: when TimeoutStopSec first ran out. `restart`: the job
-    was a restart (None before v235, where the records do not say). `result`: the unit's result where it was told.
+    was a restart (None before v235, where the records do not say). `job`: False where the unit was stopped without a job
+    (RuntimeMaxSec). `result`: the unit's result where it was told.
     """
 
     unit: str | None
@@ -24,6 +25,7 @@ class Stop:
     until: Micros | None = None
     timed_out: Mark | None = None
     restart: bool | None = None
+    job: bool = True
     result: str | None = None
     end: Mark | None = None
 
@@ -43,11 +45,15 @@ def stops_of(about: Iterable[UnitEvent]) -> tuple[Stop, ...]:
                 done.append(current)
             current = Stop(unit=event.unit, invocation_id=event.invocation_id, begun=mark)
         elif current is None:
-            continue
+            if isinstance(event, events.StopTimedOut) and event.state == "runtime":
+                current = Stop(unit=event.unit, invocation_id=event.invocation_id, begun=mark, restart=False, job=False)
         elif isinstance(event, events.StopTimedOut):
             current = replace(current, timed_out=current.timed_out or mark)
         elif isinstance(event, events.UnitEnded):
             current = replace(current, result=event.result)
+            if not current.job:
+                done.append(replace(current, until=event.at, end=mark))
+                current = None
         elif isinstance(event, events.UnitStopped):
             restart = None if event.job_type is None else event.job_type == "restart"
             done.append(replace(current, until=event.at, restart=restart, end=mark))
