@@ -32,13 +32,15 @@ def advise(kills: Sequence[Kill], history: History) -> Advice:
     return Advice(drain=tuple(drains), units=tuple(units))
 
 
-def _drains(unit: str, kills: Sequence[Kill], runtimes: Mapping[tuple[str, str], tuple[tuple[int, int], ...]]) -> list[Drain]:
+def _drains(
+    unit: str, kills: Sequence[Kill], runtimes: Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
+) -> list[Drain]:
     """Count how many of the runs a longer drain would have let finish, judged by the longest run of each task."""
     needed = [_still_needed_s(kill, runtimes) for kill in kills]
     known = sorted(seconds for seconds in needed if seconds is not None)
     if not known:
         return [Drain(unit=unit, timeout_s=TIMEOUTS_S[2], saved=None, of=len(kills))]
-    rows = []
+    rows: list[Drain] = []
     for timeout in TIMEOUTS_S:
         saved = sum(1 for seconds in known if seconds <= timeout)
         if not rows or saved > (rows[-1].saved or 0):
@@ -68,19 +70,37 @@ def _settings(unit: str, kills: Sequence[Kill]) -> list[UnitAdvice]:
     causes = {kill.ruling.cause for kill in kills}
     found: list[UnitAdvice] = []
     if Cause.UNIT_STOP in causes and any(kill.death.signal in (15, None) for kill in kills):
-        found.append(UnitAdvice(
-            unit=unit, problem="stop-signals-pool-processes", setting="KillMode", now=None, better="mixed",
-            why="with control-group, systemd's default, a stop sends SIGTERM to the pool processes too and kills what they "
-            "run; with mixed the main process drains first",
-        ))  # fmt: skip
+        found.append(
+            UnitAdvice(
+                unit=unit,
+                problem="stop-signals-pool-processes",
+                setting="KillMode",
+                now=None,
+                better="mixed",
+                why="with control-group, systemd's default, a stop sends SIGTERM to the pool processes too and kills "
+                "what they run; with mixed the main process drains first",
+            )
+        )
     if Cause.STOP_TIMEOUT in causes:
-        found.append(UnitAdvice(
-            unit=unit, problem="stop-timeout-too-short", setting="TimeoutStopSec", now=None,
-            better="longer than the longest task", why="systemd killed what was still running when the stop timed out",
-        ))  # fmt: skip
+        found.append(
+            UnitAdvice(
+                unit=unit,
+                problem="stop-timeout-too-short",
+                setting="TimeoutStopSec",
+                now=None,
+                better="longer than the longest task",
+                why="systemd killed what was still running when the stop timed out",
+            )
+        )
     if any(kill.ruling.bystander for kill in kills):
-        found.append(UnitAdvice(
-            unit=unit, problem="oom-stops-the-unit", setting="OOMPolicy", now=None, better="continue",
-            why="with stop, systemd's default, one process that runs out of memory takes every other task with it",
-        ))  # fmt: skip
+        found.append(
+            UnitAdvice(
+                unit=unit,
+                problem="oom-stops-the-unit",
+                setting="OOMPolicy",
+                now=None,
+                better="continue",
+                why="with stop, systemd's default, one process that runs out of memory takes every other task with it",
+            )
+        )
     return found

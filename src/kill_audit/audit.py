@@ -1,7 +1,7 @@
 """The audit: the order of things, and the only place that knows it.
 
-`scan` runs once for each source, in a child process where the source asks for it; `audit` joins what the scans say and does
-the rest once. How scans are run is handed in (`each`): `map` will do, and so will a process pool.
+`scan` runs once for each source, in a child process where the source asks for it; `audit` joins what the scans say
+and does the rest once. How scans are run is handed in (`each`): `map` will do, and so will a process pool.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,11 +54,19 @@ def audit(
     kills = classify.judge(history.deaths, scene)
     windows = deploys.deploys_of(history, kills, question)
     inside = [kill for kill in kills if question.since <= kill.at < question.until]
-    return report.report(report.Findings(
-        question=question, history=history, scene=scene, judgement=coverage.judge(history, question, now), kills=kills,
-        deploys=windows, incidents=incidents.incidents_of(inside, windows),
-        reconciled=reconcile.reconcile(inside, history, run_log, question, now), now=now,
-    ))  # fmt: skip
+    return report.report(
+        report.Findings(
+            question=question,
+            history=history,
+            scene=scene,
+            judgement=coverage.judge(history, question, now),
+            kills=kills,
+            deploys=windows,
+            incidents=incidents.incidents_of(inside, windows),
+            reconciled=reconcile.reconcile(inside, history, run_log, question, now),
+            now=now,
+        )
+    )
 
 
 def partials_of(sources: Sequence[Source], question: Question, each: Each) -> tuple[Partial, ...]:

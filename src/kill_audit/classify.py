@@ -2,8 +2,8 @@
 
 Rules of this file:
 1. The order of `CAUSES` and `FATES` is the definition; a rule may rely on those above it having said no.
-2. A cause is named only with a witness in the journal. Signal 9 alone is not the OOM killer; a deploy window is context.
-3. What was looked for in vain is said, and "unknown" is an answer.
+2. A cause is named only with a witness in the journal. Signal 9 alone is not the OOM killer; a deploy window is
+   context. 3. What was looked for in vain is said, and "unknown" is an answer.
 4. Nothing is joined across boots. Patterns and databases are not known here.
 """
 
@@ -20,8 +20,8 @@ from kill_audit.events import Event, UnitEvent
 from kill_audit.timeline import Death, Ending, History, Mark, Stop, stops_of
 from kill_audit.timeline.lives import CLOSE, SECOND, Life
 
-# A pool's main process looks for dead children at least every 5 s, and prints up to 15 s late with some brokers; a witness
-# of a child's death may be older than the line by as much.
+# A pool's main process looks for dead children at least every 5 s, and prints up to 15 s late with some brokers; a
+# witness of a child's death may be older than the line by as much.
 CHILD_LAG = 6 * SECOND
 STOP_TAIL = 5 * SECOND
 OOM_SPAN = 12 * SECOND
@@ -117,16 +117,21 @@ class Scene:
             self.stops[key] = stops_of(life.about)
         for stop in reversed(self.stops[key]):
             other_run = stop.invocation_id and life.group.invocation and stop.invocation_id != life.group.invocation
-            if not other_run and stop.begun.at - CLOSE <= moment and (stop.until is None or moment <= stop.until + tail):
+            if (
+                not other_run
+                and stop.begun.at - CLOSE <= moment
+                and (stop.until is None or moment <= stop.until + tail)
+            ):
                 return stop
         return None
 
     def near(self, life: Life, kind: type[_E], since: Micros, until: Micros) -> tuple[_E, ...]:
         """Events of a kind on the life's machine, in its boot, in a span."""
         return tuple(
-            event for event in self.history.told.other
+            event
+            for event in self.history.told.other
             if isinstance(event, kind) and since <= event.at <= until and _same_boot(event, life)
-        )  # fmt: skip
+        )
 
 
 def _same_boot(event: Event, life: Life) -> bool:
@@ -137,10 +142,12 @@ def _same_boot(event: Event, life: Life) -> bool:
 def about(life: Life, kind: type[UnitEvent], since: Micros, until: Micros) -> tuple[UnitEvent, ...]:
     """The service manager's records of a kind about the life's own run of its unit, in a span."""
     return tuple(
-        event for event in life.about
-        if isinstance(event, kind) and since <= event.at <= until
+        event
+        for event in life.about
+        if isinstance(event, kind)
+        and since <= event.at <= until
         and (not event.invocation_id or not life.group.invocation or event.invocation_id == life.group.invocation)
-    )  # fmt: skip
+    )
 
 
 def mark(event: Event) -> Mark:
@@ -148,7 +155,7 @@ def mark(event: Event) -> Mark:
     return Mark(event.at, event.seen.cursor, event.seen.text)
 
 
-# -- causes ------------------------------------------------------------------------------------------------------------------------
+# -- causes ---------------------------------------------------------------
 
 
 def host_reboot(death: Death, scene: Scene) -> Ruling | None:
@@ -156,16 +163,19 @@ def host_reboot(death: Death, scene: Scene) -> Ruling | None:
     life = death.life
     if death.main and life.end.ending is Ending.BOOT_OVER:
         return Ruling(
-            cause=Cause.HOST_REBOOT, confidence="high",
+            cause=Cause.HOST_REBOOT,
+            confidence="high",
             reasons=("the boot ends with the run unfinished, and the machine booted again",),
-        )  # fmt: skip
+        )
     down = scene.near(life, events.HostShutdown, death.at - SHUTDOWN_SPAN, death.at + CLOSE)
     stop = scene.stop_at(life, death.at)
     if down and stop is not None and stop.begun.at >= down[0].at - 10 * SECOND:
         return Ruling(
-            cause=Cause.HOST_REBOOT, confidence="high", marks=(mark(down[0]), stop.begun),
+            cause=Cause.HOST_REBOOT,
+            confidence="high",
+            marks=(mark(down[0]), stop.begun),
             reasons=("the unit was stopped because the machine went down",),
-        )  # fmt: skip
+        )
     return None
 
 
@@ -175,9 +185,11 @@ def watchdog(death: Death, _scene: Scene) -> Ruling | None:
     if not fired:
         return None
     return Ruling(
-        cause=Cause.WATCHDOG, confidence="high", marks=(mark(fired[-1]),),
+        cause=Cause.WATCHDOG,
+        confidence="high",
+        marks=(mark(fired[-1]),),
         reasons=("systemd's watchdog for the unit ran out just before",),
-    )  # fmt: skip
+    )
 
 
 def oom_kernel(death: Death, scene: Scene) -> Ruling | None:
@@ -207,13 +219,17 @@ def _oom_victim(death: Death, scene: Scene) -> Ruling | None:
     scene.taken_oom[pid] = death
     sure = bool(by_pid) or len({kill.pid for kill in free}) == 1
     why = (
-        f"the kernel's OOM killer took process {pid}" + (" of this unit's cgroup" if pid in in_unit else "")
+        f"the kernel's OOM killer took process {pid}"
+        + (" of this unit's cgroup" if pid in in_unit else "")
         + ("" if by_pid else ", a number of the host: the worker's own numbers differ in a container")
-    )  # fmt: skip
+    )
     return Ruling(
-        cause=Cause.OOM_KERNEL, confidence="high" if sure else "medium", host_pid=pid, reasons=(why,),
+        cause=Cause.OOM_KERNEL,
+        confidence="high" if sure else "medium",
+        host_pid=pid,
+        reasons=(why,),
         marks=tuple(mark(kill) for kill in told),
-    )  # fmt: skip
+    )
 
 
 def _one_death(one: Death, other: Death) -> bool:
@@ -236,9 +252,13 @@ def _oom_unit(death: Death, _scene: Scene) -> Ruling | None:
     if not told:
         return None
     return Ruling(
-        cause=Cause.OOM_KERNEL, confidence="medium", marks=(mark(told[-1]),),
-        reasons=("systemd saw an OOM kill in this unit; the kernel's own line, which names the process, was not read",),
-    )  # fmt: skip
+        cause=Cause.OOM_KERNEL,
+        confidence="medium",
+        marks=(mark(told[-1]),),
+        reasons=(
+            "systemd saw an OOM kill in this unit; the kernel's own line, which names the process, was not read",
+        ),
+    )
 
 
 def _oom_bystander(death: Death, _scene: Scene) -> Ruling | None:
@@ -250,26 +270,34 @@ def _oom_bystander(death: Death, _scene: Scene) -> Ruling | None:
     if not told or asked or not ended or getattr(ended[0], "result", "") != "oom-kill":
         return None
     return Ruling(
-        cause=Cause.OOM_KERNEL, confidence="high", bystander=True, marks=(mark(told[-1]), mark(ended[0])),
+        cause=Cause.OOM_KERNEL,
+        confidence="high",
+        bystander=True,
+        marks=(mark(told[-1]), mark(ended[0])),
         reasons=("systemd stopped the whole unit because one of its processes was OOM-killed (OOMPolicy=stop)",),
-    )  # fmt: skip
+    )
 
 
 def oom_systemd(death: Death, scene: Scene) -> Ruling | None:
     """systemd-oomd or earlyoom chose the unit's cgroup, or the process."""
     life = death.life
     told: list[Event] = list(about(life, events.UnitOomdKill, death.at - OOM_SPAN, death.at + 2 * SECOND))
-    pids = {exit_.child_pid for exit_ in (death.exit, *death.exits) if exit_} | ({life.main_pid} if death.main else set())
+    pids = {exit_.child_pid for exit_ in (death.exit, *death.exits) if exit_} | (
+        {life.main_pid} if death.main else set()
+    )
     told.extend(
-        event for event in scene.near(life, events.OomDaemonKill, death.at - OOM_SPAN, death.at + 2 * SECOND)
+        event
+        for event in scene.near(life, events.OomDaemonKill, death.at - OOM_SPAN, death.at + 2 * SECOND)
         if event.unit == life.group.unit or event.pid in pids
-    )  # fmt: skip
+    )
     if not told:
         return None
     return Ruling(
-        cause=Cause.OOM_SYSTEMD, confidence="high", marks=tuple(mark(event) for event in told),
+        cause=Cause.OOM_SYSTEMD,
+        confidence="high",
+        marks=tuple(mark(event) for event in told),
         reasons=("an out-of-memory daemon recorded that it killed this",),
-    )  # fmt: skip
+    )
 
 
 def hard_time_limit(death: Death, _scene: Scene) -> Ruling | None:
@@ -278,35 +306,38 @@ def hard_time_limit(death: Death, _scene: Scene) -> Ruling | None:
         return None
     limit = death.told.limit_s
     return Ruling(
-        cause=Cause.HARD_TIME_LIMIT, confidence="high",
+        cause=Cause.HARD_TIME_LIMIT,
+        confidence="high",
         reasons=("the worker enforced the hard time limit" + (f" of {limit:g} s" if limit else ""),),
-    )  # fmt: skip
+    )
 
 
 def manual_signal(death: Death, scene: Scene) -> Ruling | None:
     """The journal shows who sent the signal: a revocation, a client of systemd, a command through sudo."""
     if isinstance(death.told, events.Terminating):
-        return Ruling(
-            cause=Cause.MANUAL_SIGNAL, confidence="high", reasons=("the task was revoked with terminate",)
-        )
+        return Ruling(cause=Cause.MANUAL_SIGNAL, confidence="high", reasons=("the task was revoked with terminate",))
     return _client_request(death) or _sudo_kill(death, scene)
 
 
 def _client_request(death: Death) -> Ruling | None:
     life = death.life
-    pids = {exit_.child_pid for exit_ in (death.exit, *death.exits) if exit_} | ({life.main_pid} if death.main else set())
+    pids = {exit_.child_pid for exit_ in (death.exit, *death.exits) if exit_} | (
+        {life.main_pid} if death.main else set()
+    )
     sent = [
-        event for event in about(life, events.SignalSent, death.at - CHILD_LAG, death.at + CLOSE)
+        event
+        for event in about(life, events.SignalSent, death.at - CHILD_LAG, death.at + CLOSE)
         if isinstance(event, events.SignalSent) and _signal_fits(event.signal, death)
-    ]  # fmt: skip
+    ]
     if not sent:
         return None
     own = [event for event in sent if event.pid is None or event.pid in pids or (death.main and event.main)]
     return Ruling(
-        cause=Cause.MANUAL_SIGNAL, confidence="high" if own else "medium",
+        cause=Cause.MANUAL_SIGNAL,
+        confidence="high" if own else "medium",
         marks=tuple(mark(event) for event in (own or sent)[:4]),
         reasons=("systemd sent the signal on a client's request (systemctl kill)",),
-    )  # fmt: skip
+    )
 
 
 def _signal_fits(sent: int | None, death: Death) -> bool:
@@ -338,9 +369,11 @@ def _sudo_kill(death: Death, scene: Scene) -> Ruling | None:
         return None
     event, sure = found[-1]
     return Ruling(
-        cause=Cause.MANUAL_SIGNAL, confidence="high" if sure else "medium", marks=(mark(event),),
+        cause=Cause.MANUAL_SIGNAL,
+        confidence="high" if sure else "medium",
+        marks=(mark(event),),
         reasons=(f"{event.user} ran a kill command through sudo just before",),
-    )  # fmt: skip
+    )
 
 
 def cold_shutdown(death: Death, _scene: Scene) -> Ruling | None:
@@ -349,18 +382,21 @@ def cold_shutdown(death: Death, _scene: Scene) -> Ruling | None:
     traced = any("WorkerTerminate" in one.text for one in death.marks)
     ended_so = death.main and life.end.ending is Ending.COLD
     said = [
-        event for event in life.said
+        event
+        for event in life.said
         if isinstance(event, events.Shutdown) and event.kind == "cold" and event.at <= death.at + CLOSE
-    ]  # fmt: skip
+    ]
     abandoned = death.main and life.end.ending is Ending.ABANDONED
     if abandoned and not said:
         return None
     if not (traced or ended_so or said) or death.signal in _CRASHES:
         return None
     return Ruling(
-        cause=Cause.COLD_SHUTDOWN, confidence="high", marks=(*life.end.marks, *(mark(event) for event in said))[:4],
+        cause=Cause.COLD_SHUTDOWN,
+        confidence="high",
+        marks=(*life.end.marks, *(mark(event) for event in said))[:4],
         reasons=("the worker was in a cold shutdown, which terminates running tasks",),
-    )  # fmt: skip
+    )
 
 
 def stop_timeout(death: Death, scene: Scene) -> Ruling | None:
@@ -375,9 +411,11 @@ def stop_timeout(death: Death, scene: Scene) -> Ruling | None:
     if timed_out is None or _child_died_before(death, timed_out.at):
         return None
     return Ruling(
-        cause=Cause.STOP_TIMEOUT, confidence="high", marks=((stop.begun,) if stop else ()) + (timed_out,),
+        cause=Cause.STOP_TIMEOUT,
+        confidence="high",
+        marks=((stop.begun,) if stop else ()) + (timed_out,),
         reasons=("the stop ran out of time (TimeoutStopSec), and systemd killed what was left",),
-    )  # fmt: skip
+    )
 
 
 def _child_died_before(death: Death, moment: Micros) -> bool:
@@ -393,19 +431,25 @@ def crash(death: Death, scene: Scene) -> Ruling | None:
     if name is None:
         return None
     life = death.life
-    pids = {exit_.child_pid for exit_ in (death.exit, *death.exits) if exit_} | ({life.main_pid} if death.main else set())
+    pids = {exit_.child_pid for exit_ in (death.exit, *death.exits) if exit_} | (
+        {life.main_pid} if death.main else set()
+    )
     witnesses: list[Event] = [
-        event for event in about(life, events.CoreDumped, death.at - CHILD_LAG, death.at + 30 * SECOND)
+        event
+        for event in about(life, events.CoreDumped, death.at - CHILD_LAG, death.at + 30 * SECOND)
         if isinstance(event, events.CoreDumped) and (event.pid in pids or event.signal == death.signal)
-    ]  # fmt: skip
+    ]
     faults = scene.near(life, events.KernelCrash, death.at - CHILD_LAG, death.at + CLOSE)
     same = [event for event in faults if event.pid in pids]
     witnesses.extend(same or ([event for event in faults if event.comm.startswith(("celery", "python"))][-1:]))
     host_pid = next((event.pid for event in witnesses if isinstance(event, events.KernelCrash)), None)
     return Ruling(
-        cause=Cause.CRASH, confidence="high", host_pid=host_pid, marks=tuple(mark(event) for event in witnesses),
+        cause=Cause.CRASH,
+        confidence="high",
+        host_pid=host_pid,
+        marks=tuple(mark(event) for event in witnesses),
         reasons=(f"the process died of {name}, a fault of its own",),
-    )  # fmt: skip
+    )
 
 
 _SIGNAL_CODES = frozenset({15, 70})
@@ -417,8 +461,11 @@ def exit_(death: Death, _scene: Scene) -> Ruling | None:
         return None
     if death.exit_code == 155:
         return Ruling(
-            cause=Cause.EXIT, confidence="low",
-            reasons=("the process retired itself (exit 155) and no end of its task was printed: its work may be done",),
+            cause=Cause.EXIT,
+            confidence="low",
+            reasons=(
+                "the process retired itself (exit 155) and no end of its task was printed: its work may be done",
+            ),
         )
     return Ruling(
         cause=Cause.EXIT, confidence="high", reasons=(f"the process ended itself with exit code {death.exit_code}",)
@@ -435,9 +482,11 @@ def unit_stop(death: Death, scene: Scene) -> Ruling | None:
     if stop is not None and (not nine or _killed_by_stop(life, stop, death)):
         what = "restarted" if stop.restart else "stopped" if stop.job else "stopped at its RuntimeMaxSec"
         return Ruling(
-            cause=Cause.UNIT_STOP, confidence="medium" if nine else "high",
-            marks=tuple(one for one in (stop.begun, stop.end) if one), reasons=(f"the unit was being {what}",),
-        )  # fmt: skip
+            cause=Cause.UNIT_STOP,
+            confidence="medium" if nine else "high",
+            marks=tuple(one for one in (stop.begun, stop.end) if one),
+            reasons=(f"the unit was being {what}",),
+        )
     if nine:  # a stop sends SIGKILL only after its time-out, or to what outlives the main process, and says so
         return None
     return _own_restart(death) or _stop_without_records(death)
@@ -452,26 +501,31 @@ def _own_restart(death: Death) -> Ruling | None:
     if not reexec:
         return None
     return Ruling(
-        cause=Cause.UNIT_STOP, confidence="medium", marks=(mark(reexec[-1]),),
+        cause=Cause.UNIT_STOP,
+        confidence="medium",
+        marks=(mark(reexec[-1]),),
         reasons=("the worker was restarting itself (SIGHUP)",),
-    )  # fmt: skip
+    )
 
 
 def _stop_without_records(death: Death) -> Ruling | None:
-    """Only the worker's own lines were read: a shutdown that it was asked for, with no record of the service manager."""
+    """Only the worker's own lines were read: a shutdown on request, with no record of the service manager."""
     life = death.life
     if life.about and life.vouched:
         return None
     warm = [
-        event for event in life.said
+        event
+        for event in life.said
         if isinstance(event, events.Shutdown) and event.kind == "warm" and event.at <= death.at + CLOSE
-    ]  # fmt: skip
+    ]
     if not warm:
         return None
     return Ruling(
-        cause=Cause.UNIT_STOP, confidence="medium", marks=(mark(warm[-1]),),
+        cause=Cause.UNIT_STOP,
+        confidence="medium",
+        marks=(mark(warm[-1]),),
         reasons=("the worker was shutting down on request; the service manager's records were not read",),
-    )  # fmt: skip
+    )
 
 
 def unknown(death: Death, scene: Scene) -> Ruling:
@@ -487,7 +541,9 @@ def unknown(death: Death, scene: Scene) -> Ruling:
     ]
     if death.main and life.end.ending is Ending.VANISHED:
         reasons.insert(0, "the worker started anew, and nothing tells how the one before it ended")
-    return Ruling(cause=Cause.UNKNOWN, confidence="low", reasons=tuple(reasons), marks=life.end.marks if death.main else ())
+    return Ruling(
+        cause=Cause.UNKNOWN, confidence="low", reasons=tuple(reasons), marks=life.end.marks if death.main else ()
+    )
 
 
 CAUSES: tuple[Callable[[Death, Scene], Ruling | None], ...] = (
@@ -507,7 +563,7 @@ CAUSES: tuple[Callable[[Death, Scene], Ruling | None], ...] = (
 """The rules for causes, in order: the first that speaks decides."""
 
 
-# -- fates --------------------------------------------------------------------------------------------------------------------------
+# -- fates ----------------------------------------------------------------
 
 Said = tuple[Fate, str]
 
@@ -527,15 +583,16 @@ def redelivered(death: Death, scene: Scene) -> Said | None:
 
 
 def requeued(death: Death, scene: Scene) -> Said | None:
-    """The message was seen going back: one that bounced, or one restored by a worker that had nothing else to restore."""
+    """The message was seen going back: bounced, or restored by a worker that had nothing else to restore."""
     run, life = death.run, death.life
     if run is None:
         return None
     if any(isinstance(event, events.RequeueBounced) and event.at >= death.at - CLOSE for event in life.said):
         waiting = [
-            other for other in scene.history.deaths
+            other
+            for other in scene.history.deaths
             if other.life is life and other.run is not None and redelivered(other, scene) is None
-        ]  # fmt: skip
+        ]
         if len(waiting) == 1:
             return Fate.REQUEUED, "the worker put its message back on the queue while it stopped"
     restored = sum(
@@ -602,7 +659,7 @@ FATES: tuple[Callable[[Death, Scene], Said | None], ...] = (
 """The rules for fates, in order: the first that speaks decides."""
 
 
-# -- all kills --------------------------------------------------------------------------------------------------------------------
+# -- all kills ------------------------------------------------------------
 
 
 def scene_of(history: History, settings: Mapping[str, TaskSettings] | None = None) -> Scene:
@@ -620,7 +677,7 @@ def judge(deaths: Iterable[Death], scene: Scene) -> tuple[Kill, ...]:
     return tuple(
         replace(_kill(death, scene), killed_times=times.get(death.run.task_id, 1) if death.run else 1)
         for death in _pids_first(ordered)
-    )  # fmt: skip
+    )
 
 
 def _pids_first(deaths: Sequence[Death]) -> Sequence[Death]:
@@ -646,7 +703,11 @@ def _kill(death: Death, scene: Scene) -> Kill:
                 marks[one.at, one.cursor] = one
     witnesses = [one.at for one in ruling.marks if ruling.host_pid is not None and one.at <= death.at]
     return Kill(
-        death=death, at=min([death.at, *witnesses]), ruling=ruling, fate=fate, fate_reason=why,
+        death=death,
+        at=min([death.at, *witnesses]),
+        ruling=ruling,
+        fate=fate,
+        fate_reason=why,
         deliveries=max(1, scene.history.deliveries.get(death.run.task_id, 1) if death.run else 1),
         marks=tuple(sorted(marks.values(), key=lambda one: one.at)),
-    )  # fmt: skip
+    )

@@ -1,8 +1,8 @@
 """Judge whether the evidence reaches over the window, per host, boot and unit.
 
-Rules of this file: causes are not known here. "Nothing found" is worth only as much as this verdict: a window that no entry
-reaches, a hole in its middle, a log level that hides receipts, each is a reason. Informational problems are said too, and do
-not make the verdict partial.
+Rules of this file: causes are not known here. "Nothing found" is worth only as much as this verdict: a window that no
+entry reaches, a hole in its middle, a log level that hides receipts, each is a reason. Informational problems are
+said too, and do not make the verdict partial.
 """
 
 from collections import defaultdict
@@ -51,13 +51,18 @@ def judge(history: History, question: Question, now: Micros) -> Judgement:
     for partial in history.partials:
         whole[partial.source].extend(partial.problems)
         if not partial.vouched:
-            whole[partial.source].append(Problem(
-                code="unvouched-text", detail="a text file: who wrote a line is vouched for by the file's owner alone"
-            ))  # fmt: skip
+            whole[partial.source].append(
+                Problem(
+                    code="unvouched-text",
+                    detail="a text file: who wrote a line is vouched for by the file's owner alone",
+                )
+            )
     covered = tuple(_covered(history.partials, workers, whole, by_stretch))
     problems = [problem for one in covered for problem in one.problems]
     entries = sum(partial.entries for partial in history.partials)
-    reached = any(stretch.last >= question.since and stretch.first < until for p in history.partials for stretch in p.stretches)
+    reached = any(
+        stretch.last >= question.since and stretch.first < until for p in history.partials for stretch in p.stretches
+    )
     verdict: Literal["complete", "partial", "none"] = "complete"
     if not reached or not workers:
         verdict = "none"
@@ -121,14 +126,22 @@ def _ends(history: History, since: Micros, until: Micros) -> Iterable[Problem]:
             continue
         if first > since + SLACK:
             yield Problem(
-                code="journal-starts-later", host=machine, since=since, until=first, boot_id=_boot_at(history, machine, first),
-                detail="no entry of this host reaches back to the window's start: vacuumed, rotated away, or never kept",
-            )  # fmt: skip
+                code="journal-starts-later",
+                host=machine,
+                since=since,
+                until=first,
+                boot_id=_boot_at(history, machine, first),
+                detail="no entry of this host reaches back to the window's start: vacuumed, rotated or never kept",
+            )
         if last < until - tail:
             yield Problem(
-                code="journal-ends-earlier", host=machine, since=last, until=until, boot_id=_boot_at(history, machine, last),
+                code="journal-ends-earlier",
+                host=machine,
+                since=last,
+                until=until,
+                boot_id=_boot_at(history, machine, last),
                 detail="the last entry of this host is older than the window's end",
-            )  # fmt: skip
+            )
 
 
 def _boot_at(history: History, machine: str, moment: Micros) -> str | None:
@@ -150,10 +163,13 @@ def _told(history: History, since: Micros, until: Micros) -> Iterable[Problem]:
         for event in history.told.worker[group, _]:
             if isinstance(event, events.LogsToFile):
                 yield Problem(
-                    code="logs-to-file", host=group.machine, boot_id=group.boot, unit=group.unit,
-                    detail="this unit starts its workers with `celery multi`: their lines are in log files, not in the "
-                    "journal; give them with --file",
-                )  # fmt: skip
+                    code="logs-to-file",
+                    host=group.machine,
+                    boot_id=group.boot,
+                    unit=group.unit,
+                    detail="this unit starts its workers with `celery multi`: their lines are in log files, not in "
+                    "the journal; give them with --file",
+                )
                 break
     yield from _unclean_boots(history, since, until)
 
@@ -170,42 +186,58 @@ def _loss_of_lines(event: Event, history: History) -> Iterable[Problem]:
     if isinstance(event, events.Suppressed) and event.unit in units:
         count = "some" if event.count is None else str(event.count)
         yield Problem(
-            code="suppressed-messages", host=machine, boot_id=boot, unit=event.unit, until=event.at,
+            code="suppressed-messages",
+            host=machine,
+            boot_id=boot,
+            unit=event.unit,
+            until=event.at,
             detail=f"journald's rate limit dropped {count} lines of this unit before this moment",
-        )  # fmt: skip
+        )
     if isinstance(event, events.MissedKernelLines):
         count = "some" if event.count is None else str(event.count)
         yield Problem(
-            code="missed-kernel-messages", host=machine, boot_id=boot, until=event.at,
+            code="missed-kernel-messages",
+            host=machine,
+            boot_id=boot,
+            until=event.at,
             detail=f"{count} kernel lines were lost before journald read them: an OOM kill may be among them",
-        )  # fmt: skip
+        )
 
 
 def _of_life(life: Life) -> Iterable[Problem]:
     if life.quiet and life.started is not None:
         yield Problem(
-            code="quiet-log-level", host=life.group.machine, boot_id=life.group.boot, unit=life.group.unit,
-            since=life.first_at, until=life.end.at,
-            detail="the worker's log level hides which tasks it received: kills cannot be named from its lines; start it "
-            "with -l INFO",
-        )  # fmt: skip
+            code="quiet-log-level",
+            host=life.group.machine,
+            boot_id=life.group.boot,
+            unit=life.group.unit,
+            since=life.first_at,
+            until=life.end.at,
+            detail="the worker's log level hides which tasks it received: kills cannot be named from its lines; "
+            "start it with -l INFO",
+        )
 
 
 def _unclean_boots(history: History, since: Micros, until: Micros) -> Iterable[Problem]:
-    """Boots that another followed without a word of an orderly end: their last minutes may never have reached the disk."""
+    """Find boots without a word of an orderly end: their last minutes may never have reached the disk."""
     orderly = {
         (event.seen.origin.machine_id or event.seen.origin.host, event.seen.origin.boot_id or "")
-        for event in history.told.other if isinstance(event, events.JournalStopped | events.HostShutdown)
-    }  # fmt: skip
+        for event in history.told.other
+        if isinstance(event, events.JournalStopped | events.HostShutdown)
+    }
     hosts = {life.group.machine for life in history.lives}
     for (machine, boot), (_, last) in history.boots.spans.items():
         over = history.boots.over(machine, boot)
         if over is None or (machine, boot) in orderly or machine not in hosts or not since <= last < until:
             continue
         yield Problem(
-            code="boot-without-end", host=machine, boot_id=boot, since=last - 5 * 60 * SECOND, until=last,
-            detail="the boot ends without a shutdown: up to five minutes of its last lines may be missing (SyncIntervalSec)",
-        )  # fmt: skip
+            code="boot-without-end",
+            host=machine,
+            boot_id=boot,
+            since=last - 5 * 60 * SECOND,
+            until=last,
+            detail="the boot ends without a shutdown: five minutes of its lines may be missing (SyncIntervalSec)",
+        )
 
 
 __all__ = ["Covered", "Ending", "Judgement", "judge"]

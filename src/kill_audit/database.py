@@ -263,8 +263,8 @@ def _postgres_engine(url: URL, timeout_s: int) -> Engine:
     )
 
     def limit(connection: Connection) -> None:
-        # LOCAL, because behind a pooler the session is somebody else's afterwards. Not by SQLAlchemy, because that would
-        # try to stream what a SET gives.
+        # LOCAL, because behind a pooler the session is somebody else's afterwards. Not by SQLAlchemy, because that
+        # would try to stream what a SET gives.
         cursor = connection.connection.cursor()
         cursor.execute(f"SET LOCAL statement_timeout = '{timeout_s}s'")
         cursor.close()

@@ -50,7 +50,9 @@ class Deploy:
         return tuple(sorted({spell.unit for spell in self.spells}))
 
 
-def deploys_of(history: History, kills: Sequence[Kill], question: Question, joined_within: Micros = JOINED_WITHIN) -> tuple[Deploy, ...]:
+def deploys_of(
+    history: History, kills: Sequence[Kill], question: Question, joined_within: Micros = JOINED_WITHIN
+) -> tuple[Deploy, ...]:
     """Find the deploy windows that touch the question's window, in order."""
     found: list[list[Spell]] = []
     for spell in sorted(_spells(history), key=lambda spell: spell.since):
@@ -66,14 +68,19 @@ def _spells(history: History) -> Iterable[Spell]:
     seen: set[tuple[str, str, str, Micros]] = set()
     for life in history.lives:
         down = [
-            event.at for event in history.told.other if isinstance(event, events.HostShutdown)
-            and (event.seen.origin.machine_id or event.seen.origin.host, event.seen.origin.boot_id or "") == life.group[:2]
-        ]  # fmt: skip
+            event.at
+            for event in history.told.other
+            if isinstance(event, events.HostShutdown)
+            and (event.seen.origin.machine_id or event.seen.origin.host, event.seen.origin.boot_id or "")
+            == life.group[:2]
+        ]
         for stop in stops_of(life.about):
             if any(at - 10 * SECOND <= stop.begun.at <= at + SHUTDOWN_SPAN for at in down):
                 continue
             other_run = stop.invocation_id and life.group.invocation and stop.invocation_id != life.group.invocation
-            outside = stop.begun.at < life.first_at - CLOSE or (life.end.at is not None and stop.begun.at > life.end.at + CLOSE)
+            outside = stop.begun.at < life.first_at - CLOSE or (
+                life.end.at is not None and stop.begun.at > life.end.at + CLOSE
+            )
             key = (*life.group[:3], stop.begun.at)
             if other_run or outside or key in seen or not stop.job:
                 continue
@@ -97,23 +104,32 @@ def _deploy(spells: tuple[Spell, ...], kills: Sequence[Kill]) -> Deploy:
     inside = tuple(kill for kill in kills if any(_of_spell(kill, spell) for spell in spells))
     lives = {id(spell.life): spell.life for spell in spells if spell.life is not None}.values()
     requeued = sum(
-        event.count for life in lives for event in life.said
+        event.count
+        for life in lives
+        for event in life.said
         if isinstance(event, events.Restoring) and since - CLOSE <= event.at <= until + DEATH_TAIL
-    )  # fmt: skip
+    )
     text = "|".join((spells[0].machine, spells[0].unit, str(since)))
     return Deploy(
-        id="d" + sha256(text.encode()).hexdigest()[:7], label=_label(since), since=since, until=until, spells=spells,
-        kills=inside, drained=sum(life.drained for life in lives), requeued=requeued,
-    )  # fmt: skip
+        id="d" + sha256(text.encode()).hexdigest()[:7],
+        label=_label(since),
+        since=since,
+        until=until,
+        spells=spells,
+        kills=inside,
+        drained=sum(life.drained for life in lives),
+        requeued=requeued,
+    )
 
 
 def _of_spell(kill: Kill, spell: Spell) -> bool:
     life = kill.death.life
     return (
-        life.group.machine == spell.machine and life.group.unit == spell.unit
+        life.group.machine == spell.machine
+        and life.group.unit == spell.unit
         and spell.since - CLOSE <= kill.at <= spell.until + DEATH_TAIL
         and (spell.life is None or spell.life.key == life.key)
-    )  # fmt: skip
+    )
 
 
 def _label(since: Micros) -> str:

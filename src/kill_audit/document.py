@@ -22,21 +22,21 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Fa
     """A part of the document; unknown keys of a later version are passed over."""
 
 
-class Tool(Struct):
+class Tool(Struct, frozen=True, kw_only=True):
     """What wrote the document."""
 
     name: str
     version: str
 
 
-class Window(Struct):
+class Window(Struct, frozen=True, kw_only=True):
     """Deaths in [since, until) are in the document."""
 
     since: str
     until: str
 
 
-class CoverageProblem(Struct):
+class CoverageProblem(Struct, frozen=True, kw_only=True):
     """Why the evidence is not whole: a stable code, a sentence, and the span where it is known."""
 
     code: str
@@ -45,7 +45,7 @@ class CoverageProblem(Struct):
     until: str | None
 
 
-class SourceCoverage(Struct):
+class SourceCoverage(Struct, frozen=True, kw_only=True):
     """What one source holds of one unit in one boot of one host."""
 
     host: str | None
@@ -58,7 +58,7 @@ class SourceCoverage(Struct):
     problems: tuple[CoverageProblem, ...]
 
 
-class Coverage(Struct):
+class Coverage(Struct, frozen=True, kw_only=True):
     """How much of the window the evidence reaches over."""
 
     verdict: Literal["complete", "partial", "none"]
@@ -66,8 +66,8 @@ class Coverage(Struct):
     sources: tuple[SourceCoverage, ...]
 
 
-class RunLogFacts(Struct):
-    """The run log that the kills were reconciled with. `rows` in the table, `skew_s` in seconds (database - journal)."""
+class RunLogFacts(Struct, frozen=True, kw_only=True):
+    """The run log of the reconciliation: `rows` in the table, `skew_s` in seconds (database less journal)."""
 
     kind: str
     table: str | None
@@ -77,7 +77,7 @@ class RunLogFacts(Struct):
     skew_s: float | None
 
 
-class Totals(Struct):
+class Totals(Struct, frozen=True, kw_only=True):
     """The numbers of the headline, each derived from the lists below."""
 
     kills: int
@@ -93,7 +93,7 @@ class Totals(Struct):
     by_task: dict[str, int]
 
 
-class Deploy(Struct):
+class Deploy(Struct, frozen=True, kw_only=True):
     """A deploy window: stop and restart jobs of audited units that belong together."""
 
     id: str
@@ -106,7 +106,7 @@ class Deploy(Struct):
     requeued: int
 
 
-class Incident(Struct):
+class Incident(Struct, frozen=True, kw_only=True):
     """Deaths of one event. `culprit` is the id of the kill that caused the others, where one did."""
 
     id: str
@@ -118,7 +118,7 @@ class Incident(Struct):
     culprit: str | None
 
 
-class Candidate(Struct):
+class Candidate(Struct, frozen=True, kw_only=True):
     """A task that may have been the one."""
 
     name: str | None
@@ -126,7 +126,7 @@ class Candidate(Struct):
     how: How
 
 
-class Task(Struct):
+class Task(Struct, frozen=True, kw_only=True):
     """The task of a kill, and how it was named."""
 
     name: str | None
@@ -136,7 +136,7 @@ class Task(Struct):
     candidates: tuple[Candidate, ...]
 
 
-class Row(Struct):
+class Row(Struct, frozen=True, kw_only=True):
     """A row of the run log that belongs to a kill."""
 
     key: str
@@ -145,7 +145,7 @@ class Row(Struct):
     finished_at: str | None
 
 
-class Evidence(Struct):
+class Evidence(Struct, frozen=True, kw_only=True):
     """A journal entry that proves a claim."""
 
     cursor: str
@@ -153,7 +153,7 @@ class Evidence(Struct):
     text: str
 
 
-class Kill(Struct):
+class Kill(Struct, frozen=True, kw_only=True):
     """One task run that began and was cut off by the death of the process that ran it."""
 
     id: str
@@ -189,7 +189,7 @@ class Kill(Struct):
     evidence: tuple[Evidence, ...]
 
 
-class IdleDeath(Struct):
+class IdleDeath(Struct, frozen=True, kw_only=True):
     """A pool process that died with no task on it."""
 
     at: str
@@ -201,7 +201,7 @@ class IdleDeath(Struct):
     cause: str
 
 
-class BlindDeath(Struct):
+class BlindDeath(Struct, frozen=True, kw_only=True):
     """A worker that died while the journal cannot show what it was running; at most `max_tasks` runs."""
 
     at: str
@@ -214,14 +214,14 @@ class BlindDeath(Struct):
     why: str
 
 
-class TaskReference(Struct):
+class TaskReference(Struct, frozen=True, kw_only=True):
     """A task by name and id."""
 
     name: str | None
     id: str | None
 
 
-class Ghost(Struct):
+class Ghost(Struct, frozen=True, kw_only=True):
     """A row that is still open although its process is dead."""
 
     key: str
@@ -230,7 +230,7 @@ class Ghost(Struct):
     reasons: tuple[str, ...]
 
 
-class Duplicate(Struct):
+class Duplicate(Struct, frozen=True, kw_only=True):
     """An id that finished more than once."""
 
     task: TaskReference
@@ -238,7 +238,7 @@ class Duplicate(Struct):
     finished: int
 
 
-class Offender(Struct):
+class Offender(Struct, frozen=True, kw_only=True):
     """A task by how often it was killed and the seconds of work that were lost."""
 
     task: str
@@ -246,7 +246,7 @@ class Offender(Struct):
     lost_s: float
 
 
-class NotLoss(Struct):
+class NotLoss(Struct, frozen=True, kw_only=True):
     """A line that looks like a kill and is none."""
 
     at: str
@@ -256,7 +256,7 @@ class NotLoss(Struct):
     why: str
 
 
-class Drain(Struct):
+class Drain(Struct, frozen=True, kw_only=True):
     """How many of the killed runs a stop timeout of `timeout_s` seconds with KillMode=mixed would have saved."""
 
     unit: str
@@ -265,7 +265,7 @@ class Drain(Struct):
     of: int
 
 
-class UnitAdvice(Struct):
+class UnitAdvice(Struct, frozen=True, kw_only=True):
     """A unit setting to change."""
 
     unit: str
@@ -276,14 +276,14 @@ class UnitAdvice(Struct):
     why: str
 
 
-class Advice(Struct):
+class Advice(Struct, frozen=True, kw_only=True):
     """What would have saved the killed runs."""
 
     drain: tuple[Drain, ...]
     units: tuple[UnitAdvice, ...]
 
 
-class Document(Struct):
+class Document(Struct, frozen=True, kw_only=True):
     """The whole report."""
 
     format: Literal["kill-audit/report"]

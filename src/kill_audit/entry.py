@@ -19,8 +19,8 @@ class Origin:
     """Who wrote an entry, by the fields that journald itself vouches for (all but `identifier`).
 
     Entries share few origins, so a batch keeps each once. `unit` is `_SYSTEMD_UNIT`, or `_SYSTEMD_USER_UNIT` for a
-    user's service, or the container's name, or for text without any of these the program's name. `vouched` is False for
-    text files and streams of text, where only the file's owner vouches for who wrote a line.
+    user's service, or the container's name, or for text without any of these the program's name. `vouched` is False
+    for text files and streams of text, where only the file's owner vouches for who wrote a line.
     """
 
     host: str = ""
@@ -46,8 +46,8 @@ class Batch:
     """At most `BATCH_ENTRIES` entries in the order of their source; column i of each sequence is entry i.
 
     `realtime`, `monotonic`: microseconds (`monotonic` since boot; 0 where unknown). `pid`: `_PID`, 0 where unknown.
-    `origin`: index into `origins`. `message`: text with invalid UTF-8 as backslash escapes, None where the source has no
-    text for it (`journalctl -o json` without `--all` prints null). `cursor`: `__CURSOR`, or for text `FILE:LINE`.
+    `origin`: index into `origins`. `message`: text with invalid UTF-8 as backslash escapes, None where the source has
+    no text for it (`journalctl -o json` without `--all` prints null). `cursor`: `__CURSOR`, or for text `FILE:LINE`.
     `fields`: every other field of an entry that the readers keep (see `DETAIL_FIELDS`), as text.
     """
 
@@ -67,13 +67,43 @@ class Batch:
 
 DETAIL_FIELDS = frozenset(
     {
-        "MESSAGE_ID", "UNIT", "USER_UNIT", "INVOCATION_ID", "USER_INVOCATION_ID", "JOB_ID", "JOB_TYPE", "JOB_RESULT",
-        "RESULT", "EXIT_CODE", "EXIT_STATUS", "COMMAND", "UNIT_RESULT", "N_RESTARTS", "N_DROPPED", "N_PROCESSES",
-        "CODE_FUNC", "SHUTDOWN", "ACTION", "OPERATOR", "OBJECT_PID", "OBJECT_SYSTEMD_UNIT", "COREDUMP_UNIT",
-        "COREDUMP_USER_UNIT", "COREDUMP_PID", "COREDUMP_SIGNAL", "COREDUMP_COMM", "CURRENT_USE_PRETTY", "JOURNAL_NAME",
-        "JOURNAL_PATH", "_CMDLINE", "_LINE_BREAK", "_SOURCE_MONOTONIC_TIMESTAMP", "_AUDIT_LOGINUID", "PRIORITY",
+        "MESSAGE_ID",
+        "UNIT",
+        "USER_UNIT",
+        "INVOCATION_ID",
+        "USER_INVOCATION_ID",
+        "JOB_ID",
+        "JOB_TYPE",
+        "JOB_RESULT",
+        "RESULT",
+        "EXIT_CODE",
+        "EXIT_STATUS",
+        "COMMAND",
+        "UNIT_RESULT",
+        "N_RESTARTS",
+        "N_DROPPED",
+        "N_PROCESSES",
+        "CODE_FUNC",
+        "SHUTDOWN",
+        "ACTION",
+        "OPERATOR",
+        "OBJECT_PID",
+        "OBJECT_SYSTEMD_UNIT",
+        "COREDUMP_UNIT",
+        "COREDUMP_USER_UNIT",
+        "COREDUMP_PID",
+        "COREDUMP_SIGNAL",
+        "COREDUMP_COMM",
+        "CURRENT_USE_PRETTY",
+        "JOURNAL_NAME",
+        "JOURNAL_PATH",
+        "_CMDLINE",
+        "_LINE_BREAK",
+        "_SOURCE_MONOTONIC_TIMESTAMP",
+        "_AUDIT_LOGINUID",
+        "PRIORITY",
     }
-)  # fmt: skip
+)
 """The fields beside those of `Origin` that a grammar may ask for; readers leave out all others.
 
 Readers may leave out `_CMDLINE`, `PRIORITY` and `CODE_FUNC` of entries that carry no `MESSAGE_ID`, `UNIT` or
@@ -98,10 +128,10 @@ class Problem:
 class Question:
     """What is asked of every source.
 
-    Deaths in [`since`, `until`) are reported; entries in [`read_since`, `read_until`) are read, so that a task received
-    long before its death is named, and what became of it afterwards is seen. `units`: patterns as for `journalctl -u`,
-    none means every unit whose own lines are a Celery worker's. `keep`: hashes of task ids whose runs must not be
-    cancelled (see `timeline`). `assume_timezone`, `assume_year`: for text without them.
+    Deaths in [`since`, `until`) are reported; entries in [`read_since`, `read_until`) are read, so that a task
+    received long before its death is named, and what became of it afterwards is seen. `units`: patterns as for
+    `journalctl -u`, none means every unit whose own lines are a Celery worker's. `keep`: hashes of task ids whose
+    runs must not be cancelled (see `timeline`). `assume_timezone`, `assume_year`: for text without them.
     """
 
     since: Micros

@@ -48,9 +48,9 @@ ENDINGS = frozenset({Line.SUCCEEDED, Line.RAISED, Line.RETRIED, Line.REJECTED, L
 class TaskLines:
     """The task lines of a batch as columns, in its order.
 
-    `row`: place in the batch. `kind`: a `Line`. `process`: as the line names it (`MainProcess`, `ForkPoolWorker-2`), ""
-    where it does not. `number`: seconds run (SUCCEEDED), seconds until the retried message is due (RETRIED), the epoch second
-    until which it waits (WAITING), the child's pid (ACCEPTED); 0 where the line does not say.
+    `row`: place in the batch. `kind`: a `Line`. `process`: as the line names it (`MainProcess`, `ForkPoolWorker-2`),
+    "" where it does not. `number`: seconds run (SUCCEEDED), seconds until the retried message is due (RETRIED), the
+    epoch second until which it waits (WAITING), the child's pid (ACCEPTED); 0 where the line does not say.
     """
 
     row: Sequence[int]
@@ -73,7 +73,7 @@ class Event:
         return self.seen.at
 
 
-# -- a Celery worker ----------------------------------------------------------------------------------------------
+# -- a Celery worker ------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class WorkerPool(WorkerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReady(WorkerEvent):
-    """`NODE ready.`"""
+    """The worker is ready: `NODE ready.` was printed."""
 
     node: str
 
@@ -121,8 +121,8 @@ class ChildExited(WorkerEvent):
 class TaskLost(WorkerEvent):
     """The main process reports a run as lost with its pool process (WorkerLostError).
 
-    `job` is billiard's number of the job; `outcome` is `failed`, `retried` (Celery sends it again itself) or `succeeded`
-    (the result was stored before the process died). Only some versions name the task.
+    `job` is billiard's number of the job; `outcome` is `failed`, `retried` (Celery sends it again itself) or
+    `succeeded` (the result was stored before the process died). Only some versions name the task.
     """
 
     signal: int | None
@@ -151,7 +151,7 @@ class HardTimeLimit(WorkerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminating(WorkerEvent):
-    """Somebody revoked a run with terminate; the main process signals its pool process. `signal` None: not understood."""
+    """A run is revoked with terminate: its pool process is signalled. `signal` None: not understood."""
 
     task_id: str
     signal: int | None
@@ -231,7 +231,7 @@ class LogsToFile(WorkerEvent):
     path: str | None = None
 
 
-# -- a supervisor of processes --------------------------------------------------------------------------------------
+# -- a supervisor of processes --------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +244,7 @@ class ProgramExited(Event):
     expected: bool
 
 
-# -- systemd (PID 1, or a user's manager) -----------------------------------------------------------------------------
+# -- systemd (PID 1, or a user's manager) ---------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,7 +323,7 @@ class ControlTimedOut(UnitEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitEnded(UnitEvent):
-    """The run of the unit is over. `result`: `success`, `signal`, `timeout`, `oom-kill`, `watchdog`, …"""
+    """The run of the unit is over. `result`: `success`, `signal`, `timeout`, `oom-kill`, `watchdog` and so on."""
 
     result: str
 
@@ -361,7 +361,7 @@ class HostShutdown(Event):
     """The machine goes down or reboots (logind, or PID 1's last words)."""
 
 
-# -- journald -----------------------------------------------------------------------------------------------------
+# -- journald -------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,7 +394,7 @@ class MissedKernelLines(JournalEvent):
     count: int | None
 
 
-# -- the kernel and those who kill -----------------------------------------------------------------------------------
+# -- the kernel and those who kill ----------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,8 @@ def _incident(kills: tuple[Kill, ...]) -> Incident:
     first = kills[0]
     text = "|".join((first.death.life.group.machine, first.ruling.cause, str(first.at)))
     return Incident(
-        id="i" + sha256(text.encode()).hexdigest()[:7], cause=first.ruling.cause, kills=kills,
+        id="i" + sha256(text.encode()).hexdigest()[:7],
+        cause=first.ruling.cause,
+        kills=kills,
         culprit=culprits[0] if by_oom else None,
-    )  # fmt: skip
+    )

@@ -2,8 +2,8 @@
 
 Rules of this file:
 1. SQL and files are not known here (`runlog` hands in rows); how a kill was found is not either.
-2. A row belongs to the run that it can have started from; one row serves one run, best match first. Where two rows fit a run
-   equally well, nothing is guessed.
+2. A row belongs to the run that it can have started from; one row serves one run, best match first. Where two rows
+   fit a run equally well, nothing is guessed.
 3. The first verdict that holds is given. Age is measured at the moment the run log is read, never against the window.
 4. pandas proposes the pairs here and nowhere above; it is imported only when there is a run log.
 
@@ -22,7 +22,9 @@ from kill_audit.entry import Micros, Question
 from kill_audit.timeline import Ending, History, Life, Run
 
 SECOND = 1_000_000
-SETTLE = 120 * SECOND  # a younger death may still get its row: the worker reports it up to 15 s late, and apps write later
+SETTLE = (
+    120 * SECOND
+)  # a younger death may still get its row: the worker reports it up to 15 s late, and apps write later
 TOLERANCE = 15 * SECOND  # a row is written within 5 s of a death, 10 s more with brokers without an event loop
 REACH = 3600 * SECOND  # a table whose oldest row is this much younger than a kill was not kept back then
 _OPEN_END = 2**62
@@ -165,7 +167,7 @@ def _run_key(kill: Kill) -> int:
     return id(kill.death.run)
 
 
-# -- which row is whose ---------------------------------------------------------------------------------------------------------------
+# -- which row is whose ---------------------------------------------------
 
 
 def _attempts(task_id: str, history: History) -> tuple[_Attempt, ...]:
@@ -173,17 +175,17 @@ def _attempts(task_id: str, history: History) -> tuple[_Attempt, ...]:
     runs = [one.run for one in history.receipts.get(task_id, ())]
     known = {id(run) for run in runs}
     runs.extend(
-        death.run for death in history.deaths
+        death.run
+        for death in history.deaths
         if death.run is not None and death.run.task_id == task_id and id(death.run) not in known
-    )  # fmt: skip
+    )
     found = []
     for run in runs:
         death = died.get(id(run))
         until = death.at if death is not None else run.end.mark.at if run.end is not None else _OPEN_END
         unread = death.at - 1 if death is not None else 0
-        since = run.received.at if run.received is not None else min((run.spoke or run.accepted).at, unread) if (
-            run.spoke or run.accepted
-        ) else unread  # fmt: skip
+        shown = run.received or run.accepted or run.spoke
+        since = shown.at if shown is not None else unread
         start = run.accepted.at if run.accepted is not None else since
         found.append(_Attempt(run=run, since=since, until=until, start=start))
     return tuple(sorted(found, key=lambda one: one.since))
@@ -195,8 +197,10 @@ def _match(
     """Assign rows to runs, best match first; returns run -> row, and the runs that two rows fit equally."""
     pairs = [
         (attempt, row, *_cost(attempt, row, attempts[task_id], one_row=one_row or len(rows_of[task_id]) == 1))
-        for task_id in attempts for attempt in attempts[task_id] for row in rows_of.get(task_id, ())
-    ]  # fmt: skip
+        for task_id in attempts
+        for attempt in attempts[task_id]
+        for row in rows_of.get(task_id, ())
+    ]
     if not pairs:
         return {}, set()
     import pandas as pd  # noqa: PLC0415 - heavy, and only needed with a run log
@@ -228,10 +232,9 @@ def _match(
 def _cost(attempt: _Attempt, row: Row, siblings: Sequence[_Attempt], *, one_row: bool) -> tuple[int, int]:
     """How far a row lies outside a run's interval, and how far from its start, in microseconds."""
     later = [other for other in siblings if other.since > attempt.since]
-    if one_row and row.state is State.DONE and row.finished_at is not None:
-        # The row was overwritten: a success after a later receipt is the later run's.
-        if any(other.since <= row.finished_at for other in later):
-            return _OPEN_END, 0
+    done_at = row.finished_at if one_row and row.state is State.DONE else None
+    if done_at is not None and any(other.since <= done_at for other in later):
+        return _OPEN_END, 0  # the row was overwritten: a success after a later receipt is the later run's
     moment = row.started_at if row.started_at is not None else row.finished_at
     if moment is None:
         return (0, 0) if not later else (_OPEN_END, 0)
@@ -239,7 +242,7 @@ def _cost(attempt: _Attempt, row: Row, siblings: Sequence[_Attempt], *, one_row:
     return outside, abs(moment - attempt.start)
 
 
-# -- verdicts --------------------------------------------------------------------------------------------------------------------------
+# -- verdicts -------------------------------------------------------------
 
 
 def _finding(
@@ -303,7 +306,7 @@ def _after(row: Row, kill: Kill) -> bool:
     return moment is None or moment >= kill.at - TOLERANCE
 
 
-# -- the other direction -----------------------------------------------------------------------------------------------------------------
+# -- the other direction --------------------------------------------------
 
 
 def _ghosts(open_rows: Iterable[Row], claimed: Collection[str], history: History) -> Iterable[Ghost]:
@@ -344,9 +347,10 @@ def _restarted(row: Row, by_node: Mapping[str, Sequence[Life]]) -> tuple[str, ..
     if row.worker is None or row.started_at is None:
         return ()
     begun = [
-        life.started.at for life in by_node.get(row.worker, ())
+        life.started.at
+        for life in by_node.get(row.worker, ())
         if life.started is not None and life.started.at > row.started_at + TOLERANCE
-    ]  # fmt: skip
+    ]
     return (f"the worker {row.worker} was started anew since",) if begun else ()
 
 
@@ -356,7 +360,7 @@ def _twice(history: History, more: Iterable[tuple[str, str | None, int]]) -> tup
             task_id=one.task_id, task_name=one.task_name or None, deliveries=one.deliveries, finished=one.finished
         )
         for one in history.twice
-    }  # fmt: skip
+    }
     for task_id, name, finished in more:
         known = found.get(task_id)
         if known is None or known.finished < finished:

@@ -56,36 +56,52 @@ def report(found: Findings) -> document.Document:
     blind = tuple(_blind(one, found.scene) for one in found.history.blind if _within(one.at, window))
     spared = tuple(
         document.NotLoss(
-            at=timestamp(one.mark.at), host=one.life.host or None, unit=one.life.group.unit or None, text=one.mark.text,
+            at=timestamp(one.mark.at),
+            host=one.life.host or None,
+            unit=one.life.group.unit or None,
+            text=one.mark.text,
             why=SPARED[one.why],
         )
-        for one in found.history.spared if _within(one.mark.at, window)
-    )  # fmt: skip
+        for one in found.history.spared
+        if _within(one.mark.at, window)
+    )
     ghosts = tuple(
         document.Ghost(
-            key=one.row.key, task=document.TaskReference(name=one.row.task_name, id=one.row.task_id),
-            started_at=_time(one.row.started_at), reasons=one.reasons,
+            key=one.row.key,
+            task=document.TaskReference(name=one.row.task_name, id=one.row.task_id),
+            started_at=_time(one.row.started_at),
+            reasons=one.reasons,
         )
         for one in found.reconciled.ghosts
-    )  # fmt: skip
+    )
     return document.Document(
-        format=document.FORMAT, version=document.VERSION, tool=document.Tool(name="kill-audit", version=__version__),
+        format=document.FORMAT,
+        version=document.VERSION,
+        tool=document.Tool(name="kill-audit", version=__version__),
         generated_at=timestamp(found.now),
         window=document.Window(since=timestamp(window.since), until=timestamp(window.until)),
-        coverage=_coverage(found.judgement), run_log=found.reconciled.facts,
-        totals=totals(kills, ghosts=len(ghosts), idle=len(idle), blind=len(blind), not_losses=len(spared)), previous=None,
+        coverage=_coverage(found.judgement),
+        run_log=found.reconciled.facts,
+        totals=totals(kills, ghosts=len(ghosts), idle=len(idle), blind=len(blind), not_losses=len(spared)),
+        previous=None,
         deploys=tuple(_deploy(one, window) for one in found.deploys),
-        incidents=tuple(_incident(one, ids) for one in found.incidents), kills=kills, idle_deaths=idle, blind_deaths=blind,
+        incidents=tuple(_incident(one, ids) for one in found.incidents),
+        kills=kills,
+        idle_deaths=idle,
+        blind_deaths=blind,
         ghosts=ghosts,
         duplicates=tuple(
             document.Duplicate(
-                task=document.TaskReference(name=one.task_name, id=one.task_id), deliveries=one.deliveries,
+                task=document.TaskReference(name=one.task_name, id=one.task_id),
+                deliveries=one.deliveries,
                 finished=one.finished,
             )
             for one in found.reconciled.twice
         ),
-        offenders=_offenders(kills), not_losses=spared, advice=advise([one.kill for one in inside], found.history),
-    )  # fmt: skip
+        offenders=_offenders(kills),
+        not_losses=spared,
+        advice=advise([one.kill for one in inside], found.history),
+    )
 
 
 def _within(at: Micros, window: Question) -> bool:
@@ -96,25 +112,29 @@ def _time(at: Micros | None) -> str | None:
     return None if at is None else timestamp(at)
 
 
-def totals(
-    kills: Sequence[document.Kill], *, ghosts: int, idle: int, blind: int, not_losses: int
-) -> document.Totals:
+def totals(kills: Sequence[document.Kill], *, ghosts: int, idle: int, blind: int, not_losses: int) -> document.Totals:
     """Count."""
     verdicts = Counter(kill.verdict for kill in kills if kill.verdict is not None)
     return document.Totals(
-        kills=len(kills), missing=verdicts.get("missing", 0), stuck=verdicts.get("stuck", 0), ghosts=ghosts,
-        idle_deaths=idle, blind_deaths=blind, not_losses=not_losses,
-        by_cause=_ranked(Counter(kill.cause for kill in kills)), by_verdict=_ranked(verdicts),
+        kills=len(kills),
+        missing=verdicts.get("missing", 0),
+        stuck=verdicts.get("stuck", 0),
+        ghosts=ghosts,
+        idle_deaths=idle,
+        blind_deaths=blind,
+        not_losses=not_losses,
+        by_cause=_ranked(Counter(kill.cause for kill in kills)),
+        by_verdict=_ranked(verdicts),
         by_unit=_ranked(Counter(kill.unit or "" for kill in kills)),
         by_task=_ranked(Counter(kill.task.name or "" for kill in kills)),
-    )  # fmt: skip
+    )
 
 
 def _ranked(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-# -- kills --------------------------------------------------------------------------------------------------------------------------------
+# -- kills ----------------------------------------------------------------
 
 
 def _ids(kills: Sequence[Kill]) -> dict[int, str]:
@@ -150,21 +170,40 @@ def _kill(found: Finding, key: str, deploy: str | None, incident: str | None) ->
     started = run.accepted.at if run is not None and run.accepted is not None else None
     began = started if started is not None else received
     return document.Kill(
-        id=key, at=timestamp(kill.at), host=life.host or None, boot_id=life.group.boot or None,
-        unit=life.group.unit or None, invocation_id=life.group.invocation or None, worker=life.node,
-        main_pid=life.main_pid or None, child_pid=death.exit.child_pid if death.exit else _child_of(death),
-        host_pid=kill.ruling.host_pid, pool_process=death.exit.child if death.exit else _process_of(death),
-        signal=death.signal, signal_name=signal_name(death.signal), exit_code=death.exit_code, job=death.job,
-        task=_task(death), received_at=_time(received), started_at=_time(started),
+        id=key,
+        at=timestamp(kill.at),
+        host=life.host or None,
+        boot_id=life.group.boot or None,
+        unit=life.group.unit or None,
+        invocation_id=life.group.invocation or None,
+        worker=life.node,
+        main_pid=life.main_pid or None,
+        child_pid=death.exit.child_pid if death.exit else _child_of(death),
+        host_pid=kill.ruling.host_pid,
+        pool_process=death.exit.child if death.exit else _process_of(death),
+        signal=death.signal,
+        signal_name=signal_name(death.signal),
+        exit_code=death.exit_code,
+        job=death.job,
+        task=_task(death),
+        received_at=_time(received),
+        started_at=_time(started),
         ran_for_s=None if began is None else max(0.0, round((kill.at - began) / SECOND, 3)),
-        cause=kill.ruling.cause, confidence=kill.ruling.confidence,
-        reasons=(*kill.ruling.reasons, *death.name.reasons, kill.fate_reason, *found.reasons), fate=kill.fate,
-        deliveries=kill.deliveries, killed_times=kill.killed_times, deploy=deploy, incident=incident,
-        verdict=found.verdict, accepted=None, rows=tuple(_row(row) for row in found.rows),
+        cause=kill.ruling.cause,
+        confidence=kill.ruling.confidence,
+        reasons=(*kill.ruling.reasons, *death.name.reasons, kill.fate_reason, *found.reasons),
+        fate=kill.fate,
+        deliveries=kill.deliveries,
+        killed_times=kill.killed_times,
+        deploy=deploy,
+        incident=incident,
+        verdict=found.verdict,
+        accepted=None,
+        rows=tuple(_row(row) for row in found.rows),
         evidence=tuple(
             document.Evidence(cursor=one.cursor, at=timestamp(one.at), text=one.text) for one in kill.marks
         ),
-    )  # fmt: skip
+    )
 
 
 def _child_of(death: Death) -> int | None:
@@ -185,12 +224,15 @@ def _task(death: Death) -> document.Task:
     name: Name = death.name
     run = death.run
     return document.Task(
-        name=(run.task_name or None) if run else None, id=run.task_id if run else None, how=name.how,  # type: ignore[arg-type]
+        name=(run.task_name or None) if run else None,
+        id=run.task_id if run else None,
+        how=name.how,  # type: ignore[arg-type]
         confidence=name.confidence,  # type: ignore[arg-type]
         candidates=tuple(
-            document.Candidate(name=one.task_name or None, id=one.task_id, how="elimination") for one in name.candidates[:50]
+            document.Candidate(name=one.task_name or None, id=one.task_id, how="elimination")
+            for one in name.candidates[:50]
         ),
-    )  # fmt: skip
+    )
 
 
 def _row(row: Row) -> document.Row:
@@ -201,45 +243,69 @@ def _row(row: Row) -> document.Row:
 
 def _idle(one: IdleExit, scene: Scene) -> document.IdleDeath:
     death = Death(
-        life=one.life, at=one.exit.at, main=False, run=None, name=Name(run=None, how="none", confidence=None),
-        exit=one.exit, signal=one.exit.signal, exit_code=one.exit.exit_code,
-    )  # fmt: skip
+        life=one.life,
+        at=one.exit.at,
+        main=False,
+        run=None,
+        name=Name(run=None, how="none", confidence=None),
+        exit=one.exit,
+        signal=one.exit.signal,
+        exit_code=one.exit.exit_code,
+    )
     return document.IdleDeath(
-        at=timestamp(one.exit.at), host=one.life.host or None, unit=one.life.group.unit or None,
-        child_pid=one.exit.child_pid, signal=one.exit.signal, exit_code=one.exit.exit_code,
+        at=timestamp(one.exit.at),
+        host=one.life.host or None,
+        unit=one.life.group.unit or None,
+        child_pid=one.exit.child_pid,
+        signal=one.exit.signal,
+        exit_code=one.exit.exit_code,
         cause=cause_of(death, scene).cause,
-    )  # fmt: skip
+    )
 
 
 def _blind(one: Blind, scene: Scene) -> document.BlindDeath:
     life = one.life
     death = Death(
-        life=life, at=one.at, main=True, run=None, name=Name(run=None, how="none", confidence=None), signal=life.end.signal
+        life=life,
+        at=one.at,
+        main=True,
+        run=None,
+        name=Name(run=None, how="none", confidence=None),
+        signal=life.end.signal,
     )
     return document.BlindDeath(
-        at=timestamp(one.at), host=life.host or None, unit=life.group.unit or None, main_pid=life.main_pid or None,
-        signal=life.end.signal, cause=cause_of(death, scene).cause, max_tasks=one.max_tasks, why=one.why,
-    )  # fmt: skip
+        at=timestamp(one.at),
+        host=life.host or None,
+        unit=life.group.unit or None,
+        main_pid=life.main_pid or None,
+        signal=life.end.signal,
+        cause=cause_of(death, scene).cause,
+        max_tasks=one.max_tasks,
+        why=one.why,
+    )
 
 
-# -- the rest -------------------------------------------------------------------------------------------------------------------------------
+# -- the rest -------------------------------------------------------------
 
 
 def _coverage(judgement: Judgement) -> document.Coverage:
     return document.Coverage(
-        verdict=judgement.verdict, entries=judgement.entries,
+        verdict=judgement.verdict,
+        entries=judgement.entries,
         sources=tuple(
             document.SourceCoverage(
                 host=(one.stretch.host or None) if one.stretch else None,
                 boot_id=(one.stretch.boot or None) if one.stretch else None,
-                unit=(one.stretch.unit or None) if one.stretch else None, source=one.source,
+                unit=(one.stretch.unit or None) if one.stretch else None,
+                source=one.source,
                 first=timestamp(one.stretch.first) if one.stretch and one.stretch.entries else None,
                 last=timestamp(one.stretch.last) if one.stretch and one.stretch.entries else None,
-                entries=one.stretch.entries if one.stretch else 0, problems=tuple(_problem(each) for each in one.problems),
+                entries=one.stretch.entries if one.stretch else 0,
+                problems=tuple(_problem(each) for each in one.problems),
             )
             for one in judgement.covered
         ),
-    )  # fmt: skip
+    )
 
 
 def _problem(problem: Problem) -> document.CoverageProblem:
@@ -250,17 +316,27 @@ def _problem(problem: Problem) -> document.CoverageProblem:
 
 def _deploy(deploy: Deploy, window: Question) -> document.Deploy:
     return document.Deploy(
-        id=deploy.id, label=deploy.label, since=timestamp(deploy.since), until=timestamp(deploy.until), units=deploy.units,
-        kills=sum(1 for kill in deploy.kills if _within(kill.at, window)), drained=deploy.drained, requeued=deploy.requeued,
-    )  # fmt: skip
+        id=deploy.id,
+        label=deploy.label,
+        since=timestamp(deploy.since),
+        until=timestamp(deploy.until),
+        units=deploy.units,
+        kills=sum(1 for kill in deploy.kills if _within(kill.at, window)),
+        drained=deploy.drained,
+        requeued=deploy.requeued,
+    )
 
 
 def _incident(incident: Incident, ids: Mapping[int, str]) -> document.Incident:
     return document.Incident(
-        id=incident.id, cause=incident.cause, since=timestamp(incident.since), until=timestamp(incident.until),
-        units=incident.units, kills=len(incident.kills),
+        id=incident.id,
+        cause=incident.cause,
+        since=timestamp(incident.since),
+        until=timestamp(incident.until),
+        units=incident.units,
+        kills=len(incident.kills),
         culprit=ids.get(id(incident.culprit)) if incident.culprit is not None else None,
-    )  # fmt: skip
+    )
 
 
 def _offenders(kills: Sequence[document.Kill]) -> tuple[document.Offender, ...]:

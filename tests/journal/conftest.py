@@ -3,14 +3,10 @@
 import importlib.util
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-REMOTE = shutil.which("systemd-journal-remote", path="/usr/lib/systemd:/lib/systemd:/usr/bin")
-
-MakeJournal = Callable[[bytes, Path], Path]
+from journal_entries import REMOTE, MakeJournal
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,9 +35,3 @@ def make_journal() -> MakeJournal:
         return path
 
     return make
-
-
-def journalctl(*arguments: str) -> bytes:
-    """Run journalctl and give what it prints."""
-    command = ["journalctl", "--no-pager", "--quiet", *arguments]
-    return subprocess.run(command, check=True, capture_output=True).stdout

@@ -1,6 +1,8 @@
 """What the tests of the doors share: questions, entries as rows, and export text made of fields."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,6 +10,8 @@ from kill_audit.entry import Batch, Origin, Problem, Question, Source
 
 DATA = Path(__file__).parent.parent / "data"
 RECORDINGS = tuple(sorted((DATA / "recordings").rglob("journal.export")))
+REMOTE = shutil.which("systemd-journal-remote", path="/usr/lib/systemd:/lib/systemd:/usr/bin")
+MakeJournal = Callable[[bytes, Path], Path]
 EVERYTHING = Question(since=0, until=1 << 62, read_since=0, read_until=1 << 62)
 
 
@@ -76,3 +80,9 @@ def _is_plain(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return all(character >= " " or character == "\t" for character in text)
+
+
+def journalctl(*arguments: str) -> bytes:
+    """Run journalctl and give what it prints."""
+    command = ["journalctl", "--no-pager", "--quiet", *arguments]
+    return subprocess.run(command, check=True, capture_output=True).stdout

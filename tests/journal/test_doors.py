@@ -1,15 +1,14 @@
 """The same recording through every door."""
 
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import MakeJournal, journalctl
-from journal_entries import RECORDINGS, Entry, export_entry, read
+from journal_entries import RECORDINGS, REMOTE, Entry, MakeJournal, export_entry, journalctl, read
 
 from kill_audit.journal import open_sources
-from kill_audit.journal.native import read_native
 
 pytestmark = pytest.mark.journal
 
@@ -32,7 +31,13 @@ ODD = b"".join(
             [(b"MESSAGE", b""), (b"_COMM", b"an empty one")],
             [(b"MESSAGE", LONG), (b"_PID", b"7"), (b"_CMDLINE", LONG), (b"_LINE_BREAK", b"line-max")],
             [(b"MESSAGE", b"m"), (b"_SYSTEMD_UNIT", b"user@1000.service"), (b"_SYSTEMD_USER_UNIT", b"celery.service")],
-            [(b"MESSAGE", b"m"), (b"UNIT", b"a.service"), (b"CODE_FUNC", b"f"), (b"_PID", b"1"), (b"_COMM", b"systemd")],
+            [
+                (b"MESSAGE", b"m"),
+                (b"UNIT", b"a.service"),
+                (b"CODE_FUNC", b"f"),
+                (b"_PID", b"1"),
+                (b"_COMM", b"systemd"),
+            ],
             [(b"MESSAGE", b"m"), (b"_EXE", b"/usr/bin/dockerd"), (b"_PID", b"9"), (b"CONTAINER_NAME", b"worker_1")],
             [(b"MESSAGE", b"\xf0\x9f\x90\x8d m\xc3\xb6hre"), (b"_TRANSPORT", b"kernel"), (b"SYSLOG_FACILITY", b"0")],
         ]
@@ -95,21 +100,16 @@ def test_without_systemd_python_journalctl_reads_the_file(
     """A child `journalctl -o export` gives the same entries."""
     journal = make_journal(ODD, tmp_path / "made.journal")
     expected = through(journal)
-    monkeypatch.setitem(__import__("sys").modules, "systemd._reader", None)
+    monkeypatch.setitem(sys.modules, "systemd._reader", None)
     assert through(journal) == expected
 
 
-def test_entries_of_a_journal_of_the_regular_layout_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_of_a_journal_of_the_regular_layout_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Files from before systemd 252, or with compact mode off, are laid out differently and say the same."""
     monkeypatch.setenv("SYSTEMD_JOURNAL_COMPACT", "0")
-    from conftest import REMOTE
-
     journal, given = tmp_path / "regular.journal", tmp_path / "given"
     given.write_bytes(ODD)
     subprocess.run([str(REMOTE), f"--output={journal}", str(given)], check=True, capture_output=True)
     assert through(journal) == through(given)
-
-
-def test_reading_a_journal_file_yields_batches_and_no_list() -> None:
-    """A reader is a generator: nothing is read before it is asked for."""
-    assert iter(read_native.__wrapped__ if hasattr(read_native, "__wrapped__") else []) is not None

@@ -72,7 +72,14 @@ def test_a_null_in_another_field_is_no_field() -> None:
 
 @pytest.mark.parametrize(
     "damaged",
-    [b'{"__REALTIME_TIMESTAMP": "17', b"rubbish", b"[1]", b'{"MESSAGE": "no time"}', line(MESSAGE=[999])[:-1], b"\xff"],
+    [
+        b'{"__REALTIME_TIMESTAMP": "17',
+        b"rubbish",
+        b"[1]",
+        b'{"MESSAGE": "no time"}',
+        line(MESSAGE=[999])[:-1],
+        b"\xff",
+    ],
 )
 def test_a_line_that_is_no_entry_is_told_and_passed_over(damaged: bytes) -> None:
     """One damaged line costs itself only, and its number is named."""

@@ -23,7 +23,12 @@ def main(words: list[str]) -> int:
                 print(f"{scenario.name:24} {', '.join(scenario.celeries):14} {scenario.what}")
             return 0
         case ["record", name, folder, *version]:
-            chosen = [(celery, scenario) for scenario in SCENARIOS if scenario.name == name for celery in _celeries(version or ["5.7"])]
+            chosen = [
+                (celery, scenario)
+                for scenario in SCENARIOS
+                if scenario.name == name
+                for celery in _celeries(version or ["5.7"])
+            ]
             return _record([(celery, scenario, Path(folder)) for celery, scenario in chosen])
         case ["all", folder, *versions]:
             return _record(

@@ -73,14 +73,25 @@ class Container:
         wait("D-Bus", lambda: self.run("busctl", "status", check=False).returncode == 0, told=self.console)
         self.run("systemctl", "is-system-running", "--wait", check=False)
 
-    def run(self, *command: str, user: str = "root", check: bool = True, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *command: str, user: str = "root", check: bool = True, timeout: float = 120.0
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command inside, as that user, and return what it said."""
         enter = ["nsenter", "-t", str(self.leader), "-m", "-u", "-i", "-n", "-p", "-C"]
-        become = [] if user == "root" else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--reset-env"]
+        become = (
+            [] if user == "root" else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--reset-env"]
+        )
         environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
         whole = [*enter, *become, *command]
         done = subprocess.run(
-            whole, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, env=environment, cwd="/"
+            whole,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=environment,
+            cwd="/",
         )
         if check and done.returncode:
             raise LabError(f"{' '.join(command)} ({user}) failed with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -168,7 +179,10 @@ class Container:
 
     def _clear(self) -> None:
         def unmounted() -> bool:
-            return not self.root.is_mount() or subprocess.run(["umount", str(self.root)], check=False, capture_output=True).returncode == 0
+            return (
+                not self.root.is_mount()
+                or subprocess.run(["umount", str(self.root)], check=False, capture_output=True).returncode == 0
+            )
 
         # Its processes are dead, but the kernel may still be taking their mounts apart.
         wait(f"umount {self.root}", unmounted)

@@ -27,6 +27,7 @@ PACKAGES = (
     "python3",
     "python3-systemd",  # so that nothing has to be compiled for the reader of the live journal
     "python3-venv",
+    "rabbitmq-server",
     "redis-server",
     "sudo",
     "systemd",
@@ -46,15 +47,17 @@ MASKED = (
     "systemd-networkd.service",
     "systemd-networkd.socket",
 )
+# Started by the scenarios that want it.
+DISABLED = ("rabbitmq-server.service",)
 PREPARE = """
 set -eu
 useradd --system --create-home --home-dir /srv/shop --shell /bin/sh shop
 useradd --create-home --shell /bin/sh ops
 useradd --create-home --shell /bin/sh --groups systemd-journal auditor
 pg_ctlcluster 15 main start
-for role in shop auditor root; do runuser -u postgres -- createuser "$role"; done
+for role in shop ops auditor root; do runuser -u postgres -- createuser "$role"; done
 runuser -u postgres -- createdb --owner shop shop
-runuser -u postgres -- psql -q -d shop -c 'grant pg_read_all_data to auditor, root'
+runuser -u postgres -- psql -q -d shop -c 'grant shop to ops; grant pg_read_all_data to auditor, root'
 pg_ctlcluster 15 main stop
 """
 
@@ -146,6 +149,8 @@ def _build(root: Path) -> None:
     (root / "var/log/journal").mkdir(exist_ok=True)
     for unit in MASKED:
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    for unit in DISABLED:
+        (root / "etc/systemd/system/multi-user.target.wants" / unit).unlink()
     (root / "etc/sudoers.d/ops").write_text("ops ALL=(ALL) NOPASSWD: ALL\n")
     # A broker that loses no message when the plug is pulled, and databases that need no network.
     with (root / "etc/redis/redis.conf").open("a") as redis:
@@ -185,7 +190,9 @@ def _install(root: Path, venv: str, python: str, requirements: Sequence[str], *h
         interpreter, options = "python3", ["--system-site-packages"] if venv == AUDIT_VENV else []
     else:
         # Same path as outside: a Python knows the folder it was built for.
-        shutil.copytree(source, root / source.relative_to("/"), symlinks=True, ignore=shutil.ignore_patterns("test", "*.a"))
+        shutil.copytree(
+            source, root / source.relative_to("/"), symlinks=True, ignore=shutil.ignore_patterns("test", "*.a")
+        )
         for parent in [root / folder.relative_to("/") for folder in source.parents if folder != Path("/")]:
             parent.chmod(0o755)
         interpreter, options = str(source / "bin" / f"python{python}"), []

@@ -27,7 +27,7 @@ def play(container: Container, celery: Celery, scenario: Scenario) -> Iterator[t
     """Play one scenario; inside, its workers, databases and journal are as it left them."""
     stage = Stage(container=container, celery=celery)
     stage.clear()
-    stage.set(scenario.options, scenario.settings)
+    stage.set(options=scenario.options, settings=scenario.settings, environment=scenario.environment)
     try:
         scenario.act(stage)
         yield stage, collect(stage, scenario)

@@ -25,7 +25,7 @@ After=redis-server.service postgresql.service
 [Service]
 User=shop
 WorkingDirectory=/srv/shop
-Environment=SHOP_UNIT=%n SHOP_POSTGRES=dbname=shop
+Environment=SHOP_UNIT=%n SHOP_POSTGRES=dbname=shop {environment}
 ExecStart={venv}/bin/celery -A shop worker -n %i@%H -Q %i {options}
 {settings}
 
@@ -81,40 +81,58 @@ def unit_name(worker: str) -> str:
 class Stage:
     """The workers of one Celery in one container.
 
-    `since`: when this scenario began (epoch, seconds). `deploys`: the deploys that it has done so far.
+    `since`: when this scenario began (epoch, seconds). `environment`: that of the workers and of the app. `user`: whose own systemd
+    runs the workers; None for the machine's. `deploys`: the deploys that were done so far.
     """
 
     container: Container
     celery: Celery
     since: float = 0.0
+    environment: str = ""
+    user: str | None = None
     deploys: list[Deploy] = field(default_factory=list)
 
     # ---- before and after -------------------------------------------------------------------------------------
 
-    def set(self, options: str, settings: str) -> None:
-        """Install the app and a unit of the workers with these options and `[Service]` settings; all else is as new."""
+    def set(self, *, options: str, settings: str, environment: str) -> None:
+        """Install the app, and a unit for its workers with this command line, `[Service]` settings and environment."""
         shop = self.container.root / "srv/shop"
         for leftover in shop.iterdir():
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         shutil.copytree(HERE / "shop", shop / "shop", ignore=shutil.ignore_patterns("__pycache__", "*.toml"))
+        self.run("chown", "-R", "shop:", "/srv/shop")
+        self.run("chmod", "755", "/srv/shop")
         filled = settings.replace("{venv}", self.celery.venv)
-        text = UNIT.format(venv=self.celery.venv, options=options, settings=filled)
+        text = UNIT.format(venv=self.celery.venv, options=options, settings=filled, environment=environment)
         self.write("/etc/systemd/system/celery@.service", text)
         self.run("systemctl", "daemon-reload")
+        self.environment = environment
         self.shop("prepare")
         self.deploys.clear()
         self.since = time.time()
 
+    def under_user(self, user: str) -> None:
+        """Let the workers be run by the systemd of this user from now on."""
+        self.run("chown", "-R", f"{user}:", "/srv/shop")
+        self.run("loginctl", "enable-linger", user)
+        unit = self.container.root / "etc/systemd/system/celery@.service"
+        self.write("/etc/systemd/user/celery@.service", unit.read_text().replace("User=shop\n", ""))
+        unit.unlink()
+        self.user = user
+        self.wait("the user's systemd", lambda: "running" in self.systemctl("is-system-running", check=False))
+        self.systemctl("daemon-reload")
+
     def clear(self) -> None:
         """Kill what runs and forget what was queued and written."""
+        if self.user:
+            self.run("loginctl", "disable-linger", self.user)
+            self.run("systemctl", "kill", "--signal=KILL", "user@*", check=False)
+            self.user = None
         self.run("systemctl", "kill", "--signal=KILL", "celery@*", check=False)
-        self.run("systemctl", "stop", "celery@*", check=False)
-        self.run("systemctl", "reset-failed", "celery@*", check=False)
+        self.run("systemctl", "stop", "celery@*", "rabbitmq-server", check=False)
+        self.run("systemctl", "reset-failed", check=False)
         self.run("redis-cli", "flushall")
         self.run("psql", "-q", "-d", "shop", "-c", "drop table if exists run_log_start, run_log_end", user="shop")
-        for changed in ("systemd/system", "systemd/user"):
-            for path in (self.container.root / "etc" / changed).glob("celery@*.d"):
-                shutil.rmtree(path)
 
     def write(self, path: str, text: str) -> None:
         """Write a file inside."""
@@ -128,6 +146,13 @@ class Stage:
         """Run a command inside and return what it printed."""
         return self.container.run(*command, user=user, check=check).stdout
 
+    def systemctl(self, *words: str, check: bool = True) -> str:
+        """Give an order to the systemd that runs the workers: the user's own, or the machine's with sudo, as the operator."""
+        if self.user is None:
+            return self.run("sudo", "-n", "systemctl", *words, user=DEPLOYER, check=check)
+        uid = self.run("id", "-u", self.user).strip()
+        return self.run("env", f"XDG_RUNTIME_DIR=/run/user/{uid}", "systemctl", "--user", *words, user=self.user, check=check)
+
     def sudo(self, *command: str, check: bool = True) -> None:
         """Run a command as the operator does: with sudo, which leaves its own line in the journal."""
         self.run("sudo", "-n", *command, user=DEPLOYER, check=check)
@@ -135,13 +160,14 @@ class Stage:
     def shop(self, *words: str) -> str:
         """Run the shop's client (see shop/client.py) as the app's own user."""
         where = "cd /srv/shop && exec env SHOP_POSTGRES=dbname=shop"
-        return self.run("sh", "-c", f'{where} {self.celery.venv}/bin/python -m shop.client "$@"', "client", *words, user="shop")
+        return self.run(
+            "sh", "-c", f'{where} {self.celery.venv}/bin/python -m shop.client "$@"', "client", *words, user="shop"
+        )
 
     def start(self, *workers: str) -> None:
         """Start workers and wait until each is ready."""
-        before = {worker: len(self.events("ready", worker)) for worker in workers}
-        self.run("systemctl", "start", *map(unit_name, workers))
-        self.ready(before)
+        with self.again(*workers):
+            self.systemctl("start", *map(unit_name, workers))
 
     @contextmanager
     def deploy(self, *workers: str) -> Iterator[None]:
@@ -161,7 +187,7 @@ class Stage:
     def restart(self, *workers: str) -> None:
         """Deploy: restart workers in one command, as the operator."""
         with self.deploy(*workers):
-            self.sudo("systemctl", "restart", *map(unit_name, workers))
+            self.systemctl("restart", *map(unit_name, workers))
 
     def send(self, *orders: Mapping[str, object]) -> list[str]:
         """Send tasks, in this order, and return their ids."""
@@ -217,7 +243,9 @@ class Stage:
     def pool(self, worker: str) -> list[Process]:
         """Return the living pool children of a worker, oldest first."""
         parent = self.main(worker).pid
-        children = [Process(pid=e["pid"], ticks=e["ticks"]) for e in self.events("child", worker) if e["parent"] == parent]
+        children = [
+            Process(pid=e["pid"], ticks=e["ticks"]) for e in self.events("child", worker) if e["parent"] == parent
+        ]
         return [child for child in children if self.alive(child)]
 
     def idle(self, worker: str) -> Process:
@@ -255,7 +283,9 @@ class Stage:
         """Wait until the processes of these runs are dead, and make sure that no run had ended before."""
         for run in runs:
             self.wait(f"the death of {run.process.pid}", lambda r=run: not self.alive(r.process), timeout)
-        ended = [run.id for run in self.runs() if run.end and any(run.id == r.id and run.started == r.started for r in runs)]
+        ended = [
+            run.id for run in self.runs() if run.end and any(run.id == r.id and run.started == r.started for r in runs)
+        ]
         if ended:
             raise LabError(f"these ended although they should have been killed: {ended}")
 
@@ -270,8 +300,11 @@ class Stage:
 
     def _match(self, worker: str, pattern: str, times: int, timeout: float) -> None:
         def seen() -> bool:
-            about = [f"_SYSTEMD_UNIT={unit_name(worker)}", "+", f"UNIT={unit_name(worker)}"]
-            said = self.run("journalctl", "--namespace=*", "-a", "-o", "cat", f"--since=@{self.since:.6f}", *about, check=False)
+            fields = ("_SYSTEMD_UNIT", "UNIT", "_SYSTEMD_USER_UNIT", "USER_UNIT")
+            about = " + ".join(f"{field}={unit_name(worker)}" for field in fields).split()
+            said = self.run(
+                "journalctl", "--namespace=*", "-a", "-o", "cat", f"--since=@{self.since:.6f}", *about, check=False
+            )
             return len(re.findall(pattern, said)) >= times
 
         self.wait(f"{times} x {pattern} by {worker}", seen, timeout)
@@ -279,8 +312,8 @@ class Stage:
     def inactive(self, worker: str, timeout: float = 60) -> None:
         """Wait until a unit has stopped or failed."""
         states = ("inactive", "failed")
-        command = ("systemctl", "is-active", unit_name(worker))
-        self.wait(f"{worker} to stop", lambda: self.run(*command, check=False).strip() in states, timeout)
+        command = ("systemctl", "show", "--value", "--property=ActiveState", unit_name(worker))
+        self.wait(f"{worker} to stop", lambda: self.run(*command).strip() in states, timeout)
 
     def wait(self, what: str, until: Callable[[], bool], timeout: float = 30) -> None:
         """Wait until something is so; show the end of the journal if it never is."""

@@ -15,17 +15,6 @@ from pathlib import Path
 from .scenario import Scenario
 from .stage import Deploy, Run, Stage
 
-# A message of Redis's transport waits in the list of its queue, or among the unacknowledged.
-BROKER = """
-for key in $(redis-cli --raw keys '*'); do
-  case "$(redis-cli type "$key")" in
-    list) redis-cli --raw lrange "$key" 0 -1;;
-    hash) redis-cli --raw hvals "$key";;
-  esac
-done
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
     """A run that was killed: why, and its fate by the broker."""
@@ -97,7 +86,7 @@ def collect(stage: Stage, scenario: Scenario) -> Truth:
     until = time.time()
     runs = tuple(stage.runs())
     alive = tuple(run for run in runs if run.end is None and stage.alive(run.process))
-    messages = stage.run("sh", "-c", BROKER)
+    waiting = stage.shop("waiting").split()
     killed = [run for run in runs if run.end is None and run not in alive]
     return Truth(
         scenario=scenario,
@@ -106,15 +95,15 @@ def collect(stage: Stage, scenario: Scenario) -> Truth:
         until=until,
         runs=runs,
         open=alive,
-        kills=tuple(Kill(run=run, cause=scenario.cause_for(run), fate=_fate(run, runs, messages)) for run in killed),
+        kills=tuple(Kill(run=run, cause=scenario.cause_for(run), fate=_fate(run, runs, waiting)) for run in killed),
         deploys=tuple(stage.deploys),
     )
 
 
-def _fate(killed: Run, runs: tuple[Run, ...], messages: str) -> str:
+def _fate(killed: Run, runs: tuple[Run, ...], waiting: list[str]) -> str:
     if any(run.id == killed.id and run.started > killed.started for run in runs):
         return "redelivered"
-    return "waiting" if killed.id in messages else "gone"
+    return "waiting" if killed.id in waiting else "gone"
 
 
 def record(stage: Stage, truth: Truth, folder: Path) -> None:
@@ -127,7 +116,10 @@ def record(stage: Stage, truth: Truth, folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
         if source.exists():
             # Not a copy of the file: a killed writer may have left its journal beside it.
-            with closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as live, closing(sqlite3.connect(folder / name)) as copy:
+            with (
+                closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as live,
+                closing(sqlite3.connect(folder / name)) as copy,
+            ):
                 live.backup(copy)
     (folder / "truth.json").write_text(json.dumps(truth.document(), indent=1) + "\n")
     for source in sorted((stage.container.root / "var/log/celery").glob("*.log")):

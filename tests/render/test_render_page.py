@@ -150,7 +150,7 @@ class Opened:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("sample", ["mixture", "hostile", "deploys", "nothing-found-partial"])
+@pytest.mark.parametrize("sample", ["mixture", "hostile", "nothing-found-partial"])
 def test_the_page_is_accessible(browser: Browser, tmp_path: Path, sample: str, view: str) -> None:
     """In light, dark and on a phone axe finds no serious or critical violation, and nothing is said on the console."""
     opened = Opened(browser, tmp_path / "page.html", SAMPLES[sample](), view=view)

@@ -167,11 +167,12 @@ def test_status_types_keep_their_index(postgres: sa.URL, fill: Fill) -> None:
 
 def test_results_of_a_big_table_need_an_index(sqlite: sa.URL, fill: Fill) -> None:
     """Celery's table before 5.6.3 has no index on date_done; once big it is refused with the remedy."""
+    twenty = numbers(sqlite, 20)
     fill(
         sqlite,
         "CREATE TABLE celery_taskmeta (id INTEGER PRIMARY KEY, task_id VARCHAR(155) UNIQUE, status VARCHAR(50),"
         " result BLOB, date_done DATETIME, traceback TEXT)",
-        f"INSERT INTO celery_taskmeta SELECT n, n, 'FAILURE', NULL, '2026-11-30 12:00', NULL FROM ({numbers(sqlite, 20)})",
+        f"INSERT INTO celery_taskmeta SELECT n, n, 'FAILURE', NULL, '2026-11-30 12:00', NULL FROM ({twenty})",
     )
     results = open_results(shown(sqlite), scan_at_most=10)
     with pytest.raises(RunLogError) as refusal:
@@ -232,16 +233,28 @@ def kill_others(url: sa.URL) -> None:
             connection.exec_driver_sql(f"KILL {number}")
 
 
-def test_rows_are_not_all_held_at_a_time(database: sa.URL, fill: Fill) -> None:
-    """Reading stops when the reader does: the first rows come although a later row cannot be read."""
+def test_rows_of_postgresql_are_streamed(postgres: sa.URL) -> None:
+    """The first rows come although a later row, which the server has not reached yet, cannot be made."""
+    columns = "n::text AS task_id, 'running' AS status, (1 / (4000 - n))::text AS task_name, now() AS started_at"
+    query = f"SELECT {columns} FROM generate_series(1, 5000) AS n"
+    rows = iter(open_run_log(shown(postgres), query=query, scan_at_most=1).open_rows())
+    assert next(rows).task_id == "1"
+    with pytest.raises(RunLogError, match="division by zero"):
+        list(rows)
+
+
+def test_rows_of_mariadb_are_streamed(mariadb: sa.URL, fill: Fill) -> None:
+    """The server is still sending when the first row has come."""
     fill(
-        database,
-        "CREATE TABLE runs (task_id varchar(9), status varchar(9), started_at timestamp NULL)",
+        mariadb,
+        "CREATE TABLE runs (task_id varchar(9), task_name text, status varchar(9), started_at datetime)",
+        f"INSERT INTO runs SELECT n, repeat('x', 30000), 'running', now() FROM ({numbers(mariadb, 999)}) AS numbers",
     )
-    broken = {"postgresql": "1 / (4000 - n)", "mysql": "1", "sqlite": "1"}[database.get_backend_name()]
-    many = f"SELECT {text_of(database, 'n')} AS task_id, 'running' AS status, NULL AS started_at, {broken} AS one"
-    setup = "" if database.get_backend_name() != "mysql" else " LIMIT 5000"
-    rows = open_run_log(
-        shown(database), query=f"{many} FROM ({numbers(database, 5000)}) AS numbers{setup}"
-    ).open_rows()
-    assert next(iter(rows)).status == "running"
+    rows = open_run_log(shown(mariadb)).open_rows()
+    next(iter(rows))
+    engine = sa.create_engine(mariadb, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        others = (
+            "SELECT count(*) FROM information_schema.processlist WHERE db = database() AND info LIKE 'SELECT runs.%%'"
+        )
+        assert connection.exec_driver_sql(others).scalar() == 1

@@ -1,7 +1,7 @@
 """Words in, one call, an exit status out.
 
-Rules of this room: no rules, no SQL, no colours of its own; one file a command, imported when it is called. Data goes to
-stdout, progress and errors to stderr.
+Rules of this room: no rules, no SQL, no colours of its own; one file a command, imported when it is called. Data goes
+to stdout, progress and errors to stderr.
 """
 
 import os
@@ -36,15 +36,19 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "KILL_AUDIT", "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "KILL_AUDIT",
+        "max_content_width": 100,
+    },
 )
 @click.version_option(__version__, "-V", "--version", message="kill-audit %(version)s")
 @click.option("--debug", is_flag=True, help="Show a traceback instead of one line when something fails.")
 def commands(debug: bool) -> None:
     """Find every Celery task run that was killed, and what became of it, from the systemd journal.
 
-    kill-audit reads worker journals, names the task of each killed run, proves what killed it, and reconciles it with the
-    app's own run log. It only reads: it never acknowledges, retries, kills or edits anything.
+    kill-audit reads worker journals, names the task of each killed run, proves what killed it, and reconciles it with
+    the app's own run log. It only reads: it never acknowledges, retries, kills or edits anything.
     """
     del debug
 

@@ -27,17 +27,28 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("-S", "--since", metavar="TIME", help=f"Deaths from then on. Default: {DEFAULT_SPAN} (ago)."),
         click.option("-U", "--until", metavar="TIME", help="Deaths before then. Default: now."),
         click.option("-u", "--unit", "units", multiple=True, metavar="UNIT|GLOB", help="Only this unit. Repeatable."),
-        click.option("-D", "--directory", "directories", multiple=True, metavar="DIR", help="Read the journal files in DIR."),
         click.option(
-            "--file", "files", multiple=True, metavar="PATH|GLOB",
+            "-D", "--directory", "directories", multiple=True, metavar="DIR", help="Read the journal files in DIR."
+        ),
+        click.option(
+            "--file",
+            "files",
+            multiple=True,
+            metavar="PATH|GLOB",
             help="Read a .journal file, `journalctl -o export` or `-o json` output, or a worker's log. Repeatable.",
         ),
-        click.option("--lead-in", default=DEFAULT_LEAD_IN, show_default=True, metavar="SPAN", help="Read that much before --since."),
+        click.option(
+            "--lead-in",
+            default=DEFAULT_LEAD_IN,
+            show_default=True,
+            metavar="SPAN",
+            help="Read that much before --since.",
+        ),
         click.option("--assume-timezone", metavar="ZONE", help="Zone of times in text files that carry none."),
         click.option("--assume-year", type=int, metavar="YEAR", help="Year of dates in text files that carry none."),
         click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr."),
         click.option("--utc", is_flag=True, help="Show times in UTC."),
-    )  # fmt: skip
+    )
     for option in reversed(options):
         function = option(function)
     return function
@@ -58,15 +69,20 @@ def run_log_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @source_options
 @run_log_options
 @click.option(
-    "-o", "--output", "form", default="table", show_default=True, metavar="FORMAT",
+    "-o",
+    "--output",
+    "form",
+    default="table",
+    show_default=True,
+    metavar="FORMAT",
     help="table, or json (see docs/json.md).",
 )
-@click.option("-w", "--write", "target", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE, not to stdout.")
+@click.option(
+    "-w", "--write", "target", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE, not to stdout."
+)
 @click.option("--exit-zero", is_flag=True, help="Exit 0 also with findings or incomplete evidence.")
 @click.argument("stream", required=False, metavar="[-]")
-def command(
-    form: str, target: str | None, exit_zero: bool, stream: str | None, **asked: Any
-) -> int:  # fmt: skip
+def command(form: str, target: str | None, exit_zero: bool, stream: str | None, **asked: Any) -> int:
     """Report the task runs that were killed in a window: which, by what, in which deploy, and what became of them.
 
     With `-`, read a stream of `journalctl -o export` or `-o json` from standard input.
@@ -81,7 +97,11 @@ def command(
     zone = _utc() if asked["utc"] else when.local_zone(os.environ)
     terminal = target is None and sys.stdout.isatty()
     text = render(
-        document, form, width=_width() if terminal else None, color=terminal and "NO_COLOR" not in os.environ, zone=zone
+        document,
+        form,
+        width=_width() if terminal else None,
+        color=terminal and "NO_COLOR" not in os.environ,
+        zone=zone,
     )
     write(text, target)
     return exit_status(document, exit_zero=exit_zero)
@@ -122,9 +142,14 @@ def document_of(
     window = when.window(since, until, now=now, zone=zone, default_span=DEFAULT_SPAN)
     lead = when.span(lead_in)
     question = Question(
-        since=window.since, until=window.until, read_since=window.since - lead, read_until=window.until + lead,
-        units=tuple(_unit(unit) for unit in units), assume_timezone=assume_timezone, assume_year=assume_year,
-    )  # fmt: skip
+        since=window.since,
+        until=window.until,
+        read_since=window.since - lead,
+        read_until=window.until + lead,
+        units=tuple(_unit(unit) for unit in units),
+        assume_timezone=assume_timezone,
+        assume_year=assume_year,
+    )
     from kill_audit.journal import open_sources  # noqa: PLC0415
 
     sources = open_sources(files=files, directories=directories, stdin=sys.stdin.buffer if stdin else None)
@@ -180,7 +205,9 @@ class _Scanning:
 def _lost(item: _Item, reason: str) -> Partial:
     return Partial(
         source=item.name,
-        problems=(Problem(code="damaged", detail=f"the process that read it ended: {reason}; nothing of it is counted"),),
+        problems=(
+            Problem(code="damaged", detail=f"the process that read it ended: {reason}; nothing of it is counted"),
+        ),
     )
 
 
@@ -196,7 +223,9 @@ def write(text: str, target: str | None) -> None:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
-        raise SourceError(f"cannot write {target}: {error.strerror}", hint="choose another place with -w FILE") from error
+        raise SourceError(
+            f"cannot write {target}: {error.strerror}", hint="choose another place with -w FILE"
+        ) from error
 
 
 def exit_status(document: Document, *, exit_zero: bool) -> int:

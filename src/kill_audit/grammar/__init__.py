@@ -1,7 +1,7 @@
 """From entries to what was said: the visible order of grammars, and the columns of task lines.
 
-Rules of this room: it parses and never decides. Nearly all lines of a worker are "received" and "succeeded"; they become
-rows of columns, never an object each. Everything else worth knowing becomes one event.
+Rules of this room: it parses and never decides. Nearly all lines of a worker are "received" and "succeeded"; they
+become rows of columns, never an object each. Everything else worth knowing becomes one event.
 """
 
 from collections.abc import Callable, Mapping
@@ -70,10 +70,13 @@ def _service_line(
     said, made = recognised
     for one in made:
         if isinstance(one, celery.TaskLine):
-            for column, value in zip(
-                columns, (row, int(one.kind), one.task_id, one.task_name, said.process, one.number), strict=True
-            ):
-                column.append(value)  # type: ignore[arg-type]
+            rows, kinds, ids, names, processes, numbers = columns
+            rows.append(row)
+            kinds.append(int(one.kind))
+            ids.append(one.task_id)
+            names.append(one.task_name)
+            processes.append(said.process)
+            numbers.append(one.number)
         else:
             found.append((row, one))
 
@@ -82,6 +85,10 @@ def _seen(batch: Batch, row: int, message: str) -> Seen:
     fields = batch.fields[row]
     source = fields.get("_SOURCE_MONOTONIC_TIMESTAMP", "")
     return Seen(
-        at=batch.realtime[row], monotonic=int(source) if source.isdecimal() else batch.monotonic[row],
-        cursor=batch.cursor[row], text=message[:MAX_TEXT], pid=batch.pid[row], origin=batch.origins[batch.origin[row]],
-    )  # fmt: skip
+        at=batch.realtime[row],
+        monotonic=int(source) if source.isdecimal() else batch.monotonic[row],
+        cursor=batch.cursor[row],
+        text=message[:MAX_TEXT],
+        pid=batch.pid[row],
+        origin=batch.origins[batch.origin[row]],
+    )

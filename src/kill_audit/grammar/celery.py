@@ -1,8 +1,8 @@
 """What Celery workers and billiard write, version 3.0 to 5.7.
 
-Rules of this file: it recognises records and never decides what they mean for a task. A record's text is matched from its
-first character, after the log prefix: a task that logs, raises or quotes a kill's words is not a kill. Tracebacks arrive
-as many entries; their lines carry no prefix, and of them only the shutdown marker is read.
+Rules of this file: it recognises records and never decides what they mean for a task. A record's text is matched from
+its first character, after the log prefix: a task that logs, raises or quotes a kill's words is not a kill. Tracebacks
+arrive as many entries; their lines carry no prefix, and of them only the shutdown marker is read.
 
 Upstream files are those of the celery, billiard and kombu repositories.
 """
@@ -44,7 +44,7 @@ class Record:
     prefixed: bool = False
 
 
-# -- from an entry's message to a record ------------------------------------------------------------------------------
+# -- from an entry's message to a record ----------------------------------
 
 # celery/app/defaults.py worker_log_format; 5.7's worker_log_datefmt may leave out the milliseconds.
 _DEFAULT = re.compile(
@@ -55,16 +55,20 @@ _DEFAULT = re.compile(
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # celery/utils/log.py ColorFormatter
 _CHILD = re.compile(r"(?:Fork|Spawn)?(?:Pool)?Worker-\d+\Z")  # billiard/process.py; 3.x `Worker-N`, 4.0 `PoolWorker-N`
 _PROCESS_WORD = re.compile(r"\b((?:(?:Fork|Spawn)?PoolWorker|Worker)-\d+|MainProcess)\b")
-_LEVEL_WORD = re.compile(r"\b(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERR|ERROR|CRIT|CRITICAL|FATAL|SUCCESS)\b", re.I)
+_LEVEL_WORD = re.compile(
+    r"\b(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRIT(?:ICAL)?|FATAL|SUCCESS)\b", re.IGNORECASE
+)
 _LOGGER_WORD = re.compile(r"(?<![\w./-])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?![\w/])|\bmultiprocessing\b")
 _OURS = re.compile(r"(?:celery|billiard|kombu|multiprocessing)(?:\.|\Z)")
 _BARE_STAMP = re.compile(r"[\[\]()<>|\d\s:,.TZ+/-]*\Z")
 # A record of another format: some head, a boundary, then words that only Celery's own records begin with.
 _LOOSE = re.compile(
     r"(?:\A|(?<=[\])>|:-] )|(?<=[\w\])>] [-|] ))(?="
-    r"Task handler raised error: |Task \S.*?\[[^\[\]]+\] (?:received\Z|succeeded |raised |retry: |ignored\Z|INTERNAL ERROR)"
+    r"Task handler raised error: "
+    r"|Task \S.*?\[[^\[\]]+\] (?:received\Z|succeeded |raised |retry: |ignored\Z|INTERNAL ERROR)"
     r"|Received task: |Got task from broker: |Task accepted: |Process ['\"]\S+['\"] pid:\d+ exited with "
-    r"|(?:Soft|Hard) time limit \(|Discarding revoked task: |Terminating \S+ \(|Restoring \d+ unack|Unrecoverable error: "
+    r"|(?:Soft|Hard) time limit \(|Discarding revoked task: |Terminating \S+ \(|Restoring \d+ unack"
+    r"|Unrecoverable error: "
     r"|worker: (?:Warm|Cold) shutdown|Timed out waiting for UP message|Initiating Soft Shutdown|\S+@\S+ ready\.\Z)"
 )
 _MAX_HEAD = 200
@@ -88,9 +92,15 @@ def record(message: str) -> Record | None:
                 inner = _json_record(text)
                 if inner is not None:
                     return Record(
-                        text=inner.text, process=match["process"], logger=inner.logger, task_id=inner.task_id,
-                        task_name=inner.task_name, details=inner.details, eta=inner.eta, prefixed=True,
-                    )  # fmt: skip
+                        text=inner.text,
+                        process=match["process"],
+                        logger=inner.logger,
+                        task_id=inner.task_id,
+                        task_name=inner.task_name,
+                        details=inner.details,
+                        eta=inner.eta,
+                        prefixed=True,
+                    )
             return Record(text=text, process=match["process"], prefixed=True)
     elif message.startswith("{"):
         return _json_record(message)
@@ -111,9 +121,11 @@ def _loose_record(message: str) -> Record | None:
     process = _PROCESS_WORD.search(head)
     logger = _LOGGER_WORD.search(head)
     return Record(
-        text=message[match.start() :].rstrip(), process=process[1] if process else "",
-        logger=logger[0] if logger else "", prefixed=bool(head),
-    )  # fmt: skip
+        text=message[match.start() :].rstrip(),
+        process=process[1] if process else "",
+        logger=logger[0] if logger else "",
+        prefixed=bool(head),
+    )
 
 
 def _credible(head: str) -> bool:
@@ -140,7 +152,9 @@ def _json_record(message: str) -> Record | None:
     if text is None:
         return None
     data = found.get("data")
-    data = data if isinstance(data, dict) else {}  # celery/worker/strategy.py and celery/app/trace.py: extra={"data": …}
+    data = (
+        data if isinstance(data, dict) else {}
+    )  # celery/worker/strategy.py and celery/app/trace.py: extra={"data": …}
     return Record(
         text=text.strip("\n"),
         process=_first_text(found, "process", "processName", "process_name", "proc") or "",
@@ -168,7 +182,7 @@ def is_child(process: str) -> bool:
     return _CHILD.match(process) is not None
 
 
-# -- the patterns ----------------------------------------------------------------------------------------------------
+# -- the patterns ---------------------------------------------------------
 
 _REF = r"(?P<name>\S.*?)\[(?P<id>[^\[\]]+)\]"
 _LOSS = (
@@ -191,9 +205,14 @@ def _lost(match: re.Match[str], said: Record, seen: Seen) -> events.TaskLost:
     signal, code = _status(match)
     named = match.re.groupindex
     return events.TaskLost(
-        seen=seen, process=said.process, signal=signal, exit_code=code, job=int(match["job"]) if match["job"] else None,
-        task_id=match["id"] if "id" in named else None, task_name=match["name"] if "name" in named else None,
-    )  # fmt: skip
+        seen=seen,
+        process=said.process,
+        signal=signal,
+        exit_code=code,
+        job=int(match["job"]) if match["job"] else None,
+        task_id=match["id"] if "id" in named else None,
+        task_name=match["name"] if "name" in named else None,
+    )
 
 
 def _lost_elsewhere(outcome: str) -> Any:
@@ -203,9 +222,15 @@ def _lost_elsewhere(outcome: str) -> Any:
         if said.process == "MainProcess" or (not said.process and said.logger.startswith("celery.worker")):
             lost = _lost(match, said, seen)
             return events.TaskLost(
-                seen=seen, process=said.process, signal=lost.signal, exit_code=lost.exit_code, job=lost.job,
-                outcome=outcome, task_id=match["id"], task_name=match["name"],
-            )  # fmt: skip
+                seen=seen,
+                process=said.process,
+                signal=lost.signal,
+                exit_code=lost.exit_code,
+                job=lost.job,
+                outcome=outcome,
+                task_id=match["id"],
+                task_name=match["name"],
+            )
         kind = Line.RETRIED if outcome == "retried" else Line.RAISED
         return TaskLine(kind, match["id"], match["name"])
 
@@ -215,7 +240,12 @@ def _lost_elsewhere(outcome: str) -> Any:
 def _child_exited(match: re.Match[str], said: Record, seen: Seen) -> events.ChildExited:
     signal, code = _status(match)
     return events.ChildExited(
-        seen=seen, process=said.process, child=match["child"], child_pid=int(match["pid"]), signal=signal, exit_code=code
+        seen=seen,
+        process=said.process,
+        child=match["child"],
+        child_pid=int(match["pid"]),
+        signal=signal,
+        exit_code=code,
     )
 
 
@@ -276,9 +306,11 @@ def _limit(match: re.Match[str], said: Record, seen: Seen) -> events.HardTimeLim
 def _terminated(match: re.Match[str], said: Record, seen: Seen) -> events.Terminated:
     named = "id" in match.re.groupindex
     return events.Terminated(
-        seen=seen, process=said.process, task_id=match["id"] if named else None,
+        seen=seen,
+        process=said.process,
+        task_id=match["id"] if named else None,
         task_name=match["name"] if named else None,
-    )  # fmt: skip
+    )
 
 
 def _dumped_end(match: re.Match[str], _said: Record, _seen: Seen) -> TaskLine:
@@ -348,7 +380,7 @@ RECORDS = table(
     ),
     Pattern(
         name="lost-dumped",
-        upstream="logging's own dump of a record that Celery 5.2 cannot format on Python 3.11 (facts: Message/Arguments)",
+        upstream="logging's own dump of a record that Celery 5.2 cannot format on Python 3.11",
         regex=re.compile(rf"Arguments: \(WorkerLostError\(['\"]{_LOSS}"),
         make=_lost,
         samples=("Arguments: (WorkerLostError('Worker exited prematurely: signal 11 (SIGSEGV) Job: 1.'),)",),
@@ -368,8 +400,10 @@ RECORDS = table(
         regex=re.compile(rf"Task {_REF} succeeded before the worker was lost: WorkerLostError\(['\"]{_LOSS}"),
         make=_lost_elsewhere("succeeded"),
         samples=(
-            f"Task kapp.late[{_UUID}] succeeded before the worker was lost: "
-            "WorkerLostError('Worker exited prematurely: signal 9 (SIGKILL) Job: 0.')",
+            (
+                f"Task kapp.late[{_UUID}] succeeded before the worker was lost: "
+                "WorkerLostError('Worker exited prematurely: signal 9 (SIGKILL) Job: 0.')"
+            ),
         ),
         near_misses=(f"Task kapp.late[{_UUID}] succeeded in 1.5s: 'before the worker was lost'",),
     ),
@@ -379,8 +413,10 @@ RECORDS = table(
         regex=re.compile(rf"Task {_REF} retry: Retry (?:in|at) [^:]*: WorkerLostError\(['\"]{_LOSS}"),
         make=_lost_elsewhere("retried"),
         samples=(
-            f"Task shop.tasks.sync[{_UUID}] retry: Retry in 180s: "
-            "WorkerLostError('Worker exited prematurely: signal 9 (SIGKILL) Job: 31.')",
+            (
+                f"Task shop.tasks.sync[{_UUID}] retry: Retry in 180s: "
+                "WorkerLostError('Worker exited prematurely: signal 9 (SIGKILL) Job: 31.')"
+            ),
         ),
         near_misses=(f"Task shop.tasks.sync[{_UUID}] retry: Retry in 180s: ValueError('again')",),
     ),
@@ -394,10 +430,11 @@ RECORDS = table(
     ),
     Pattern(
         name="ended",
-        upstream="celery/app/trace.py LOG_SUCCESS, LOG_FAILURE, LOG_INTERNAL_ERROR, LOG_IGNORED, LOG_REJECTED, LOG_RETRY",
+        upstream="celery/app/trace.py LOG_SUCCESS, _FAILURE, _INTERNAL_ERROR, _IGNORED, _REJECTED, _RETRY",
         regex=re.compile(
             rf"Task {_REF} (?P<what>succeeded in (?P<runtime>\d[\d.]*(?:e[+-]?\d+)?)s(?=:|\Z)|retry: |ignored\s*\Z"
-            r"|reject(?:ed)?\b|raised (?:unexpected|expected|exception): |INTERNAL ERROR: |Task already completed success)"
+            r"|reject(?:ed)?\b|raised (?:unexpected|expected|exception): |INTERNAL ERROR: "
+            r"|Task already completed success)"
         ),
         make=_ended,
         samples=(
@@ -416,13 +453,16 @@ RECORDS = table(
         name="ended-dumped",
         upstream="logging's own dump of a record that Celery 5.2 cannot format on Python 3.11",
         regex=re.compile(
-            r"Arguments: \{(?=.*'description': ['\"](?P<what>raised unexpected|raised expected|retry|INTERNAL ERROR|ignored))"
+            r"Arguments: \{"
+            r"(?=.*'description': ['\"](?P<what>raised unexpected|raised expected|retry|INTERNAL ERROR|ignored))"
             r"(?=.*'id': '(?P<id>[^']+)')(?=.*'name': '(?P<name>[^']+)')"
         ),
         make=_dumped_end,
         samples=(
-            "Arguments: {'hostname': 'a@web1', 'id': '8466df15-15d9-4e21-b9e6-5f0a7d8f2456', 'name': 'shop.tasks.soft', "
-            "'exc': 'ValueError()', 'description': 'raised unexpected', 'internal': False}",
+            (
+                f"Arguments: {{'hostname': 'a@web1', 'id': '{_UUID}', 'name': 'shop.tasks.soft', "
+                "'exc': 'ValueError()', 'description': 'raised unexpected', 'internal': False}"
+            ),
         ),
         near_misses=("Arguments: {'id': '1'}", "Arguments: ('a',)"),
         is_event=False,
@@ -483,8 +523,10 @@ RECORDS = table(
             seen=seen, process=said.process, task_id=match["id"], task_name=match["name"]
         ),
         samples=(
-            f"Task kapp.sleep[{_UUID}] cannot be acknowledged after a connection loss since late acknowledgement is "
-            "enabled for it.",
+            (
+                f"Task kapp.sleep[{_UUID}] cannot be acknowledged after a connection loss since late acknowledgement "
+                "is enabled for it."
+            ),
         ),
         near_misses=(f"Task kapp.sleep[{_UUID}] cannot be acknowledged",),
     ),
@@ -615,7 +657,9 @@ _BARE = table(
     Pattern(
         name="shutdown-again",
         upstream="celery/apps/worker.py; 5.5 and later print it at every cold shutdown, before at the first SIGINT",
-        regex=re.compile(r"worker: Hitting Ctrl\+C again will (?:terminate all running tasks!|initiate cold shutdown)"),
+        regex=re.compile(
+            r"worker: Hitting Ctrl\+C again will (?:terminate all running tasks!|initiate cold shutdown)"
+        ),
         make=_event(events.Shutdown, kind="again"),
         samples=("worker: Hitting Ctrl+C again will terminate all running tasks!",),
         near_misses=("worker: Hitting the wall",),
@@ -645,16 +689,23 @@ _BARE = table(
             r"[-* ]*\.> concurrency:\s+(?:(?P<n>\d+)|\{min=\d+, max=(?P<max>\d+)\}) \((?P<pool>[\w.:]+)\)\s*\Z"
         ),
         make=lambda match, said, seen: events.WorkerPool(
-            seen=seen, process=said.process, concurrency=int(match["n"] or match["max"]),
+            seen=seen,
+            process=said.process,
+            concurrency=int(match["n"] or match["max"]),
             pool=match["pool"].rsplit(":", 1)[-1].rsplit(".", 1)[-1],
         ),
-        samples=("- *** --- * --- .> concurrency: 2 (prefork)", "- *** --- * --- .> concurrency: {min=1, max=4} (prefork)"),
+        samples=(
+            "- *** --- * --- .> concurrency: 2 (prefork)",
+            "- *** --- * --- .> concurrency: {min=1, max=4} (prefork)",
+        ),
         near_misses=("- ** ---------- .> app:         shop:0x7f6c96597a90",),
     ),
     Pattern(
         name="shutdown-traceback",
         upstream="celery/worker/state.py maybe_shutdown, in the traceback of a loss",
-        regex=re.compile(r"(?:celery\.exceptions\.)?(?:WorkerShutdown|(?P<cold>WorkerTerminate))(?:: (?:\d+|\w+))?\s*\Z"),
+        regex=re.compile(
+            r"(?:celery\.exceptions\.)?(?:WorkerShutdown|(?P<cold>WorkerTerminate))(?:: (?:\d+|\w+))?\s*\Z"
+        ),
         make=lambda match, said, seen: events.ShutdownTraceback(
             seen=seen, process=said.process, cold=match["cold"] is not None
         ),
@@ -665,13 +716,14 @@ _BARE = table(
         name="multi",
         upstream="celery/apps/multi.py, celery/bin/multi.py; the worker's own lines go to --logfile",
         regex=re.compile(
-            r"(?:celery multi v\S+ \(|> (?:Starting|Stopping|Restarting) (?:nodes|node)\b|\t?> \S+@\S+: (?:OK|TERM|DOWN))"
+            r"(?:celery multi v\S+ \(|> (?:Starting|Stopping|Restarting) (?:nodes|node)\b"
+            r"|\t?> \S+@\S+: (?:OK|TERM|DOWN))"
         ),
         make=_event(events.LogsToFile),
         samples=("celery multi v5.7.0 (collider)", "> Stopping nodes...", "\t> w1@host: TERM -> 1234"),
         near_misses=("> quoted mail", "celery multitool"),
     ),
-)  # fmt: skip
+)
 
 BARE = _BARE
 
@@ -684,8 +736,8 @@ def recognise(
 ) -> tuple[Record, tuple[events.WorkerEvent | TaskLine, ...]] | None:
     """Recognise one entry's message; None where nothing of Celery's is in it.
 
-    `seen` makes the evidence that an event keeps; it is called only for events. A record of a pool process that says nothing else is a HEARD line, or a
-    SPOKE line where it names its task.
+    `seen` makes the evidence that an event keeps; it is called only for events. A record of a pool process that says
+    nothing else is a HEARD line, or a SPOKE line where it names its task.
     """
     said = record(message)
     if said is None:

@@ -1,7 +1,8 @@
 """What the kernel writes when it kills: the OOM killer's lines and faults, kernels 3.10 to 6.18.
 
-Rules of this file: pids are the host's (the init pid namespace); a container's worker logs other numbers. One kill may be
-told in two lines: the summary (`oom-kill:…`, with the cgroup, rate-limited) and the victim's line; both become events.
+Rules of this file: pids are the host's (the init pid namespace); a container's worker logs other numbers. One kill
+may be told in two lines: the summary (`oom-kill:…`, with the cgroup, rate-limited) and the victim's line; both become
+events.
 
 Upstream files are those of the Linux kernel.
 """
@@ -46,8 +47,10 @@ KERNEL = table(
         ),
         make=_summary,
         samples=(
-            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/system.slice/"
-            "celery@a.service,task_memcg=/system.slice/system-celery.slice/celery@a.service,task=celery,pid=20197,uid=0",
+            (
+                "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/system.slice/"
+                "celery@a.service,task_memcg=/system.slice/system-celery.slice/celery@a.service,task=celery,pid=20197,uid=0"
+            ),
         ),
         near_misses=("oom-kill:constraint=CONSTRAINT_NONE",),
     ),
@@ -60,8 +63,10 @@ KERNEL = table(
         ),
         make=_victim,
         samples=(
-            "Memory cgroup out of memory: Killed process 20197 (celery) total-vm:299672kB, anon-rss:279072kB, "
-            "file-rss:7080kB, shmem-rss:0kB, UID:0 pgtables:620kB oom_score_adj:0",
+            (
+                "Memory cgroup out of memory: Killed process 20197 (celery) total-vm:299672kB, anon-rss:279072kB, "
+                "file-rss:7080kB, shmem-rss:0kB, UID:0 pgtables:620kB oom_score_adj:0"
+            ),
             "Killed process 19455, UID 503, (celery) total-vm:1998112kB, anon-rss:1590016kB, file-rss:512kB",
             "Out of memory: Killed process 771204 (uwsgi) total-vm:498112kB, anon-rss:241664kB",
         ),
@@ -70,7 +75,9 @@ KERNEL = table(
     Pattern(
         name="oom-chosen",
         upstream="mm/oom_kill.c oom_kill_process, up to 4.20; the victim may be a child of this process",
-        regex=re.compile(r"(?:Out of memory|Memory cgroup out of memory): Kill process (?P<pid>\d+) \((?P<comm>.*?)\) score "),
+        regex=re.compile(
+            r"(?:Out of memory|Memory cgroup out of memory): Kill process (?P<pid>\d+) \((?P<comm>.*?)\) score "
+        ),
         make=_victim,
         samples=("Out of memory: Kill process 19455 (celery) score 100 or sacrifice child",),
         near_misses=("Out of memory: Killed process 19455 (celery) total-vm:1kB",),
@@ -87,7 +94,8 @@ KERNEL = table(
         name="trap",
         upstream="arch/x86/kernel/traps.c show_signal; arch/arm64/mm/fault.c",
         regex=re.compile(
-            r"(?:traps: )?(?P<comm>.{1,16}?)\[(?P<pid>\d+)\]:? (?:trap |general protection|bad frame|unhandled .*fault)"
+            r"(?:traps: )?(?P<comm>.{1,16}?)\[(?P<pid>\d+)\]:? "
+            r"(?:trap |general protection|bad frame|unhandled .*fault)"
         ),
         make=_crash,
         samples=(
@@ -96,7 +104,7 @@ KERNEL = table(
         ),
         near_misses=("traps are for mice",),
     ),
-)  # fmt: skip
+)
 
 
 def kernel(seen: Seen) -> events.Event | None:

@@ -11,8 +11,8 @@ class Pattern:
     """One thing a program writes.
 
     `regex` is matched at the start of the text. `upstream`: the file that writes it, with versions where they differ.
-    `make` turns a match and its context into what the grammar yields; `is_event` False: it never makes an event, and needs no
-    evidence kept (task lines, of which there are millions). `samples` must match, `near_misses` must not.
+    `make` turns a match and its context into what the grammar yields; `is_event` False: it never makes an event, and
+    needs no evidence kept (task lines, of which there are millions). `samples` must match, `near_misses` must not.
     """
 
     name: str

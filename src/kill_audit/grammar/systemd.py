@@ -1,8 +1,8 @@
 """What PID 1, users' managers, logind, journald, coredump, oomd, earlyoom and sudo write, systemd 219 to 262.
 
-Rules of this file: a record is known by its MESSAGE_ID and fields; wording is read only where systemd gives no id, and in
-text that has lost its fields. The unit comes from `UNIT=`, never from a description (StatusUnitFormat= decides what is
-printed). Who may say what is settled in `grammar.voice`; here it is taken as given.
+Rules of this file: a record is known by its MESSAGE_ID and fields; wording is read only where systemd gives no id,
+and in text that has lost its fields. The unit comes from `UNIT=`, never from a description (StatusUnitFormat= decides
+what is printed). Who may say what is settled in `grammar.voice`; here it is taken as given.
 
 Upstream files are those of the systemd repository.
 """
@@ -18,7 +18,7 @@ from kill_audit.grammar.signals import signal_number
 
 Fields = Mapping[str, str]
 
-# -- PID 1, by MESSAGE_ID (src/systemd/sd-messages.h) -------------------------------------------------------------------
+# -- PID 1, by MESSAGE_ID (src/systemd/sd-messages.h) ----------------------
 
 
 def _unit(fields: Fields, text: str) -> str | None:
@@ -36,8 +36,9 @@ _COMBINED = re.compile(r"(?:Starting|Started|Stopping|Stopped|Reloading|Reloaded
 
 def _about(fields: Fields, text: str) -> dict[str, Any]:
     return {
-        "unit": _unit(fields, text), "invocation_id": fields.get("INVOCATION_ID") or fields.get("USER_INVOCATION_ID")
-    }  # fmt: skip
+        "unit": _unit(fields, text),
+        "invocation_id": fields.get("INVOCATION_ID") or fields.get("USER_INVOCATION_ID"),
+    }
 
 
 def _started(seen: Seen, fields: Fields) -> events.Event:
@@ -114,7 +115,7 @@ MANAGER_IDS: Mapping[str, Callable[[Seen, Fields], events.Event | None]] = {
 _SILENT_IDS = frozenset(
     {
         "7d4958e842da4a758f6c1cdc7b36dcc5",  # SD_MESSAGE_UNIT_STARTING
-        "be02cf6855d2428ba40df7e9d022f03d",  # SD_MESSAGE_UNIT_FAILED: a start job that failed; no process of a worker ran
+        "be02cf6855d2428ba40df7e9d022f03d",  # SD_MESSAGE_UNIT_FAILED: a start job failed, so no worker ran
         "7b05ebc668384222baa8881179cfda54",  # SD_MESSAGE_UNIT_RELOADED
         "ae8f7b866b0347b9af31fe1c80b127c0",  # SD_MESSAGE_UNIT_RESOURCES
         "0e4284a0caca4bfc81c0bb6786972673",  # SD_MESSAGE_UNIT_SKIPPED
@@ -122,7 +123,7 @@ _SILENT_IDS = frozenset(
     }
 )
 
-# -- PID 1, by wording: records that never had an id, old versions, and text without fields ------------------------------
+# -- PID 1, by wording: records that never had an id, old versions, and text without fields
 
 
 def _by_text(make: Callable[[re.Match[str], Seen, dict[str, Any]], events.Event | None]) -> Any:
@@ -140,7 +141,8 @@ MANAGER = table(
         upstream="src/core/service.c service_dispatch_timer",
         regex=re.compile(
             rf"{_NAME}(?:State '(?P<state>[\w-]+)' timed out\.|(?P<stop>Stopping timed out|stopping timed out)\."
-            r"|(?P<old>stop-(?:final-)?sig(?:term|abrt|kill)) timed out\.|(?P<runtime>Service reached runtime time limit)\."
+            r"|(?P<old>stop-(?:final-)?sig(?:term|abrt|kill)) timed out\."
+            r"|(?P<runtime>Service reached runtime time limit)\."
             r"|(?P<still>(?:Processes )?still around after (?:final )?SIGKILL)\.)"
         ),
         make=_by_text(
@@ -180,8 +182,11 @@ MANAGER = table(
         ),
         make=_by_text(
             lambda match, seen, about: events.SignalSent(
-                seen=seen, **about, pid=int(match["pid"]) if match["pid"] else None,
-                signal=signal_number(match["signal"] or match["group"]), main=match["whom"] == "main process",
+                seen=seen,
+                **about,
+                pid=int(match["pid"]) if match["pid"] else None,
+                signal=signal_number(match["signal"] or match["group"]),
+                main=match["whom"] == "main process",
             )
         ),
         samples=(
@@ -203,11 +208,10 @@ MANAGER = table(
         name="process-exited",
         upstream="src/core/service.c service_sigchld_event, v219 to v239; later with an id",
         regex=re.compile(
-            rf"{_NAME}[Mm]ain process exited, code=(?P<code>\w+), status=(?P<status>\d+)(?:/\S+)?(?: \(success\))?\s*\Z"
+            rf"{_NAME}[Mm]ain process exited, code=(?P<code>\w+), status=(?P<status>\d+)(?:/\S+)?"
+            r"(?: \(success\))?\s*\Z"
         ),
-        make=_by_text(
-            lambda match, seen, about: _process_exit(seen, about, match["code"], int(match["status"]))
-        ),
+        make=_by_text(lambda match, seen, about: _process_exit(seen, about, match["code"], int(match["status"]))),
         samples=(
             "celery.service: Main process exited, code=killed, status=9/KILL",
             "celery.service: main process exited, code=dumped, status=6/ABRT",
@@ -232,7 +236,9 @@ MANAGER = table(
         ),
         make=_by_text(
             lambda match, seen, about: events.UnitEnded(
-                seen=seen, unit=about["unit"] or match["of"] or match["old"], invocation_id=about["invocation_id"],
+                seen=seen,
+                unit=about["unit"] or match["of"] or match["old"],
+                invocation_id=about["invocation_id"],
                 result=match["result"] or "unknown",
             )
         ),
@@ -255,7 +261,8 @@ MANAGER = table(
         name="restart-scheduled",
         upstream="src/core/service.c service_enter_restart, v219 to v234 without an id",
         regex=re.compile(
-            r"(?P<of>\S+?):? (?:Service )?(?:(?:hold-?off time|holdoff time|RestartSec=\S+) (?:over|expired), scheduling restart"
+            r"(?P<of>\S+?):? (?:Service )?"
+            r"(?:(?:hold-?off time|holdoff time|RestartSec=\S+) (?:over|expired), scheduling restart"
             r"|Scheduled restart job)"
         ),
         make=_by_text(
@@ -321,21 +328,24 @@ MANAGER = table(
         name="job-text",
         upstream="src/core/job.c job_emit_start_message, job_emit_done_message, in text without ids",
         regex=re.compile(
-            r"(?P<verb>Stopping|Stopped|Started|Reloading) (?:\(with error\) )?(?P<what>\S.*?)(?: with error)?\.(?:\.\.)?\s*\Z"
+            r"(?P<verb>Stopping|Stopped|Started|Reloading) (?:\(with error\) )?(?P<what>\S.*?)"
+            r"(?: with error)?\.(?:\.\.)?\s*\Z"
         ),
-        make=_by_text(
-            lambda match, seen, about: _JOB_TEXT[match["verb"]](seen=seen, **about)
-        ),
+        make=_by_text(lambda match, seen, about: _JOB_TEXT[match["verb"]](seen=seen, **about)),
         samples=("Stopping Storage Celery Workers...", "Stopped Storage Celery Workers.", "Started Celery worker."),
         near_misses=("Stopping",),
     ),
-)  # fmt: skip
+)
 
 _JOB_TEXT: Mapping[str, Callable[..., events.Event]] = {
-    "Stopping": events.UnitStopping, "Stopped": events.UnitStopped, "Started": events.UnitStarted,
+    "Stopping": events.UnitStopping,
+    "Stopped": events.UnitStopped,
+    "Started": events.UnitStarted,
     "Reloading": events.UnitReloading,
-}  # fmt: skip
-_NOT_A_UNIT = re.compile(r"(?:Stopped|Started|Stopping|Reloading) (?:target|slice|\S+\.(?:target|slice|timer|mount|socket)) ")
+}
+_NOT_A_UNIT = re.compile(
+    r"(?:Stopped|Started|Stopping|Reloading) (?:target|slice|\S+\.(?:target|slice|timer|mount|socket)) "
+)
 
 
 def manager(seen: Seen, fields: Fields) -> events.Event | None:
@@ -355,7 +365,7 @@ def manager(seen: Seen, fields: Fields) -> events.Event | None:
     return made
 
 
-# -- others of systemd's house ------------------------------------------------------------------------------------------
+# -- others of systemd's house --------------------------------------------
 
 SHUTDOWN_ID = "98268866d1d54a499c4e98921d93bc40"  # SD_MESSAGE_SHUTDOWN, logind
 COREDUMP_ID = "fc2e22bc6ee647b6b90729ab34a250b1"  # SD_MESSAGE_COREDUMP
@@ -377,7 +387,7 @@ def logind(seen: Seen, fields: Fields) -> events.Event | None:
 
 
 def journald(seen: Seen, fields: Fields) -> events.Event | None:
-    """Recognise what journald says of lost lines and of itself (src/journal/journald-server.c, -rate-limit.c, -kmsg.c)."""
+    """Recognise what journald says of lost lines and of itself (src/journal/journald-*.c)."""
     message_id = fields.get("MESSAGE_ID")
     match = _SUPPRESSED.match(seen.text)
     if message_id == SUPPRESSED_ID or match:
@@ -395,13 +405,15 @@ def journald(seen: Seen, fields: Fields) -> events.Event | None:
 
 
 def coredump(seen: Seen, fields: Fields) -> events.Event | None:
-    """Recognise a core dump's record (src/coredump/coredump.c); pool processes have one too, unlike PID 1's records."""
+    """Recognise a core dump's record (src/coredump/coredump.c); pool processes have one too."""
     if fields.get("MESSAGE_ID") != COREDUMP_ID or not fields.get("COREDUMP_PID", "").isdecimal():
         return None
     return events.CoreDumped(
-        seen=seen, unit=fields.get("COREDUMP_USER_UNIT") or fields.get("COREDUMP_UNIT"),
-        pid=int(fields["COREDUMP_PID"]), signal=signal_number(fields.get("COREDUMP_SIGNAL", "")),
-    )  # fmt: skip
+        seen=seen,
+        unit=fields.get("COREDUMP_USER_UNIT") or fields.get("COREDUMP_UNIT"),
+        pid=int(fields["COREDUMP_PID"]),
+        signal=signal_number(fields.get("COREDUMP_SIGNAL", "")),
+    )
 
 
 _OOMD = re.compile(r"(?:Killed|Marked) (?P<cgroup>/\S+)(?: for killing)? due to (?:memory|swap)")
@@ -431,7 +443,8 @@ def sudo(seen: Seen, _fields: Fields) -> events.Event | None:
 
 
 _SUPERVISOR = re.compile(
-    r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ )?(?:INFO|WARN) (?:exited: (?P<program>\S+) \((?:terminated by (?P<signal>SIG\w+)"
+    r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ )?(?:INFO|WARN) "
+    r"(?:exited: (?P<program>\S+) \((?:terminated by (?P<signal>SIG\w+)"
     r"(?: \(core dumped\))?|exit status (?P<code>\d+)); (?P<expected>expected|not expected)\))"
 )
 
@@ -442,6 +455,9 @@ def supervisor(seen: Seen) -> events.ProgramExited | None:
     if match is None:
         return None
     return events.ProgramExited(
-        seen=seen, program=match["program"], signal=signal_number(match["signal"]) if match["signal"] else None,
-        exit_code=int(match["code"]) if match["code"] else None, expected=match["expected"] == "expected",
-    )  # fmt: skip
+        seen=seen,
+        program=match["program"],
+        signal=signal_number(match["signal"]) if match["signal"] else None,
+        exit_code=int(match["code"]) if match["code"] else None,
+        expected=match["expected"] == "expected",
+    )

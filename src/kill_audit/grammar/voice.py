@@ -1,8 +1,8 @@
 """Who speaks: which program an entry can be trusted to come from, by journald's own fields alone.
 
-Any local user can write any MESSAGE, any SYSLOG_IDENTIFIER and any field without an underscore. Only the underscore fields
-are journald's (systemd.journal-fields(7)). Text files have lost them; there the line's own tag has to do, and coverage
-says so.
+Any local user can write any MESSAGE, any SYSLOG_IDENTIFIER and any field without an underscore. Only the underscore
+fields are journald's (systemd.journal-fields(7)). Text files have lost them; there the line's own tag has to do, and
+coverage says so.
 """
 
 from enum import Enum
@@ -25,10 +25,16 @@ class Voice(Enum):
 
 
 _IN_TEXT = {
-    "systemd": Voice.MANAGER, "systemd-logind": Voice.LOGIND, "systemd-journald": Voice.JOURNALD,
-    "systemd-journal": Voice.JOURNALD, "kernel": Voice.KERNEL, "sudo": Voice.SUDO, "systemd-oomd": Voice.OOM_DAEMON,
-    "earlyoom": Voice.OOM_DAEMON, "systemd-coredump": Voice.COREDUMP,
-}  # fmt: skip
+    "systemd": Voice.MANAGER,
+    "systemd-logind": Voice.LOGIND,
+    "systemd-journald": Voice.JOURNALD,
+    "systemd-journal": Voice.JOURNALD,
+    "kernel": Voice.KERNEL,
+    "sudo": Voice.SUDO,
+    "systemd-oomd": Voice.OOM_DAEMON,
+    "earlyoom": Voice.OOM_DAEMON,
+    "systemd-coredump": Voice.COREDUMP,
+}
 _MANAGER_EXE = ("/systemd", "/init")
 
 

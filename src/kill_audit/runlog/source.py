@@ -199,14 +199,15 @@ class Source:
     def _scans(self, condition: sa.ColumnElement[bool]) -> bool:
         statement = Explain(sa.select(sa.literal(1)).select_from(self._from).where(condition))
 
-        def read(connection: Connection) -> Sequence[sa.RowMapping]:
-            return connection.execute(statement).mappings().all()
+        def read(connection: Connection) -> list[tuple[Any, ...]]:
+            # The driver's own rows, for SQLAlchemy would take the plan's columns for those of the statement.
+            return list(connection.execute(statement).cursor.fetchall())
 
         plan = self.database.run(read)
         match self.database.kind:
             case "postgresql":
-                return '"Seq Scan"' in json.dumps([step["QUERY PLAN"] for step in plan])
-            case "sqlite":  # https://www.sqlite.org/eqp.html
-                return any(str(step["detail"]).startswith("SCAN") for step in plan)
-            case _:  # https://mariadb.com/kb/en/explain/
-                return any(step["type"] in {"ALL", "index"} for step in plan)
+                return '"Seq Scan"' in json.dumps(plan)
+            case "sqlite":  # https://www.sqlite.org/eqp.html: id, parent, an unused number, the step in words
+                return any(step[3].startswith("SCAN") for step in plan)
+            case _:  # https://mariadb.com/kb/en/explain/: id, select_type, table, (partitions, in MySQL) type, …
+                return any({"ALL", "index"}.intersection(step[3:5]) for step in plan)

@@ -1,16 +1,16 @@
 """Pair deaths with tasks: one death is one kill, however many lines tell of it.
 
 Rules of this file:
-1. A loss line and the exit line of its process are one death. The lines of one maintenance pass come exits first, losses
-   after; the n-th exit is not the n-th loss (billiard/pool.py _join_exited_workers).
+1. A loss line and the exit line of its process are one death. The lines of one maintenance pass come exits first,
+   losses after; the n-th exit is not the n-th loss (billiard/pool.py _join_exited_workers).
 2. A hard time limit, a revoked task's end and the exit that follows each are one death.
-3. Of the unfinished tasks of a dead main process at most *concurrency* had begun: those with a line of their own first, then
-   the oldest. Those waiting for their time had not.
-4. An exit without a loss takes a task only in a life that reports no losses at all (brokers without an event loop), or where
-   one unfinished task has nowhere else to have gone.
+3. Of the unfinished tasks of a dead main process at most *concurrency* had begun: those with a line of their own
+   first, then the oldest. Those waiting for their time had not.
+4. An exit without a loss takes a task only in a life that reports no losses at all (brokers without an event loop),
+   or where one unfinished task has nowhere else to have gone.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from kill_audit import events
@@ -20,19 +20,25 @@ from kill_audit.timeline.lives import CLOSE, SECOND, Ending, Life
 from kill_audit.timeline.naming import Loss, Name, Surroundings, ended_just_before, name_losses, open_at
 from kill_audit.timeline.partial import Mark, Run
 
-LOSS_LAG = 15 * SECOND  # worker_lost_wait is 10 s with brokers without an event loop, and the pool is looked at every 5 s
-LIMIT_LAG = int(6.5 * SECOND)  # the exit after a hard time limit comes with the pool's next maintenance, at most 5 s later
+LOSS_LAG = (
+    15 * SECOND
+)  # worker_lost_wait is 10 s with brokers without an event loop, and the pool is looked at every 5 s
+LIMIT_LAG = int(
+    6.5 * SECOND
+)  # the exit after a hard time limit comes with the pool's next maintenance, at most 5 s later
 PASS_GAP = SECOND // 4  # exits of one pass are printed in one loop, some 10 ms apart
 EVENT_GAP = 15 * SECOND  # losses closer than this belong to one event of a worker
-_HARMLESS = frozenset({2, 10, 12, 17, 18, 19, 20, 23, 28})  # INT is ignored by pool processes; USR1 raises a soft limit
+_HARMLESS = frozenset(
+    {2, 10, 12, 17, 18, 19, 20, 23, 28}
+)  # INT is ignored by pool processes; USR1 raises a soft limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Death:
     """The death of a pool process, or of a main process with all its pool processes, and one run that it cut off.
 
-    `run` is None where the run cannot be named. `told`: the line that tells of it (a loss, a limit, a termination), None
-    for what died with its main process. `at`: the first record that shows the death.
+    `run` is None where the run cannot be named. `told`: the line that tells of it (a loss, a limit, a termination),
+    None for what died with its main process. `at`: the first record that shows the death.
     """
 
     life: Life
@@ -126,7 +132,7 @@ def mark_of(event: Event) -> Mark:
     return Mark(event.at, event.seen.cursor, event.seen.text)
 
 
-# -- what names itself -----------------------------------------------------------------------------------------------------
+# -- what names itself ----------------------------------------------------
 
 
 def _not_up(found: Findings) -> None:
@@ -148,12 +154,13 @@ def _stand_in(life: Life, task_id: str, name: str | None) -> Run:
     return Run(group=life.group, main_pid=life.main_pid, task_id=task_id, task_name=name or "", received=None)
 
 
-def _take_exit(found: Findings, after: Micros, lag: Micros, signals: Iterable[int], run: Run | None) -> ChildExited | None:
+def _take_exit(
+    found: Findings, after: Micros, lag: Micros, signals: Collection[int | None], run: Run | None
+) -> ChildExited | None:
     """Take the exit that follows a line: the run's own process where that is known, else the next one."""
     fitting = [
-        exit_ for exit_ in found.exits_left
-        if after - CLOSE <= exit_.at <= after + lag and exit_.signal in signals
-    ]  # fmt: skip
+        exit_ for exit_ in found.exits_left if after - CLOSE <= exit_.at <= after + lag and exit_.signal in signals
+    ]
     if run is not None and (run.spoke_process or run.accepted_pid):
         own = [exit_ for exit_ in fitting if run.spoke_process == exit_.child or run.accepted_pid == exit_.child_pid]
         fitting = own or ([] if run.accepted_pid else fitting)
@@ -187,10 +194,19 @@ def _add_limit(
     exit_ = _take_exit(found, event.at, LIMIT_LAG, (9, 15), run)
     told = (*before, event, *((exit_,) if exit_ else ()))
     found.take(run)
-    found.deaths.append(Death(
-        life=found.life, at=min(one.at for one in told), main=False, run=run, name=name, told=event, exit=exit_,
-        signal=exit_.signal if exit_ else None, marks=tuple(mark_of(one) for one in told),
-    ))  # fmt: skip
+    found.deaths.append(
+        Death(
+            life=found.life,
+            at=min(one.at for one in told),
+            main=False,
+            run=run,
+            name=name,
+            told=event,
+            exit=exit_,
+            signal=exit_.signal if exit_ else None,
+            marks=tuple(mark_of(one) for one in told),
+        )
+    )
 
 
 def _terminations(found: Findings) -> None:
@@ -201,10 +217,11 @@ def _terminations(found: Findings) -> None:
             continue
         run = _latest(found.life, event.task_id, event.at, found.claimed)
         later = [
-            other for other in confirmed
-            if other.at >= event.at - CLOSE and (other.task_id == event.task_id or
-                (other.task_id is None and other.at <= event.at + LOSS_LAG))
-        ]  # fmt: skip
+            other
+            for other in confirmed
+            if other.at >= event.at - CLOSE
+            and (other.task_id == event.task_id or (other.task_id is None and other.at <= event.at + LOSS_LAG))
+        ]
         if run is None:
             if not later or any(run.task_id == event.task_id for run in found.life.runs):
                 continue
@@ -214,17 +231,27 @@ def _terminations(found: Findings) -> None:
             confirmed.remove(other)
         told = (event, *((exit_,) if exit_ else ()), *later[:1])
         found.take(run)
-        found.deaths.append(Death(
-            life=found.life, at=event.at, main=False, run=run, told=event, exit=exit_, signal=event.signal,
-            name=Name(run=run, how="line", confidence="high"), marks=tuple(mark_of(one) for one in told),
-        ))  # fmt: skip
+        found.deaths.append(
+            Death(
+                life=found.life,
+                at=event.at,
+                main=False,
+                run=run,
+                told=event,
+                exit=exit_,
+                signal=event.signal,
+                name=Name(run=run, how="line", confidence="high"),
+                marks=tuple(mark_of(one) for one in told),
+            )
+        )
 
 
 def _named_losses(found: Findings) -> None:
     """Losses whose line names the task: Celery up to 3.1, and 5.7 where it sends the task again itself."""
     for event in (event for event in found.life.said if isinstance(event, TaskLost) and event.task_id):
         exit_ = next(
-            (exit_ for exit_ in reversed(found.exits_left) if _fits(exit_, event) and exit_.at <= event.at + CLOSE), None
+            (exit_ for exit_ in reversed(found.exits_left) if _fits(exit_, event) and exit_.at <= event.at + CLOSE),
+            None,
         )
         if event.outcome == "succeeded":
             if exit_ is not None:
@@ -236,14 +263,21 @@ def _named_losses(found: Findings) -> None:
         if exit_ is not None:
             found.exits_left.remove(exit_)
         found.take(run)
-        found.deaths.append(_death_of_loss(
-            found.life, Loss(event=event, exits=(exit_,) if exit_ else ()), Name(run=run, how="line", confidence="high")
-        ))  # fmt: skip
+        found.deaths.append(
+            _death_of_loss(
+                found.life,
+                Loss(event=event, exits=(exit_,) if exit_ else ()),
+                Name(run=run, how="line", confidence="high"),
+            )
+        )
 
 
 def _fits(exit_: ChildExited, loss: TaskLost) -> bool:
     """Whether an exit can be a loss's: the same status, in time. Up to 3.1 a loss may tell no status at all."""
-    same = (exit_.signal, exit_.exit_code) == (loss.signal, loss.exit_code) or (loss.signal, loss.exit_code) == (None, None)
+    same = (exit_.signal, exit_.exit_code) == (loss.signal, loss.exit_code) or (loss.signal, loss.exit_code) == (
+        None,
+        None,
+    )
     return same and loss.at - LOSS_LAG <= exit_.at <= loss.at + LIMIT_LAG
 
 
@@ -251,18 +285,28 @@ def _death_of_loss(life: Life, loss: Loss, name: Name) -> Death:
     event, exit_ = loss.event, name.exit or loss.exit
     told: list[Event] = [*([exit_] if exit_ else loss.exits), event]
     told.extend(
-        other for other in life.said
+        other
+        for other in life.said
         if isinstance(other, events.ShutdownTraceback) and event.at <= other.at <= event.at + CLOSE
-    )  # fmt: skip
+    )
     return Death(
-        life=life, at=min(one.at for one in told), main=False, run=name.run, name=name, told=event, exit=exit_,
-        exits=loss.exits, signal=event.signal if event.signal is not None else (exit_.signal if exit_ else None),
+        life=life,
+        at=min(one.at for one in told),
+        main=False,
+        run=name.run,
+        name=name,
+        told=event,
+        exit=exit_,
+        exits=loss.exits,
+        signal=event.signal if event.signal is not None else (exit_.signal if exit_ else None),
         exit_code=event.exit_code if event.exit_code is not None else (exit_.exit_code if exit_ else None),
-        job=event.job, retried=event.outcome == "retried", marks=tuple(mark_of(one) for one in told[:8]),
-    )  # fmt: skip
+        job=event.job,
+        retried=event.outcome == "retried",
+        marks=tuple(mark_of(one) for one in told[:8]),
+    )
 
 
-# -- losses that name nobody ---------------------------------------------------------------------------------------------------
+# -- losses that name nobody ----------------------------------------------
 
 
 def _pair(found: Findings) -> list[Loss]:
@@ -360,17 +404,22 @@ def _surroundings(found: Findings, cluster: Sequence[Loss], elsewhere: Elsewhere
     idle = [exit_ for exit_ in found.exits_left if first - EVENT_GAP <= exit_.at <= last + EVENT_GAP]
     restored = sum(event.count for event in life.said if isinstance(event, events.Restoring) and event.at >= first)
     stopping = _stopping(life, last)
-    back = frozenset(
-        id(run) for run in life.runs if id(run) in elsewhere.received_again and id(run) not in found.claimed
-    ) if stopping else frozenset()  # fmt: skip
+    back = (
+        frozenset(id(run) for run in life.runs if id(run) in elsewhere.received_again and id(run) not in found.claimed)
+        if stopping
+        else frozenset()
+    )
     return Surroundings(
-        life=life, claimed=found.claimed, handed_back=back, restored=restored if stopping else None,
+        life=life,
+        claimed=found.claimed,
+        handed_back=back,
+        restored=restored if stopping else None,
         idle_exits=bool(idle) and stopping,
         gaps=any(since <= last and until >= life.first_at for since, until in elsewhere.gaps),
-    )  # fmt: skip
+    )
 
 
-# -- exits without a loss line --------------------------------------------------------------------------------------------------
+# -- exits without a loss line --------------------------------------------
 
 
 def _exits_alone(found: Findings, elsewhere: Elsewhere) -> None:
@@ -384,10 +433,19 @@ def _exits_alone(found: Findings, elsewhere: Elsewhere) -> None:
             continue
         found.take(run)
         name = Name(run=run, how=_how_left(run, exit_), confidence="medium", exit=exit_)
-        found.deaths.append(Death(
-            life=life, at=exit_.at, main=False, run=run, name=name, exit=exit_, signal=exit_.signal,
-            exit_code=exit_.exit_code, marks=(mark_of(exit_),),
-        ))  # fmt: skip
+        found.deaths.append(
+            Death(
+                life=life,
+                at=exit_.at,
+                main=False,
+                run=run,
+                name=name,
+                exit=exit_,
+                signal=exit_.signal,
+                exit_code=exit_.exit_code,
+                marks=(mark_of(exit_),),
+            )
+        )
 
 
 def _how_left(run: Run, exit_: ChildExited) -> str:
@@ -404,10 +462,11 @@ def _told_soon(exit_: ChildExited, life: Life) -> bool:
 def _left_on(exit_: ChildExited, found: Findings, elsewhere: Elsewhere, *, reports: bool) -> Run | None:
     """The run that was on a process that died without a loss line, where one was."""
     left = [
-        run for run in open_at(found.life, exit_.at, found.claimed)
+        run
+        for run in open_at(found.life, exit_.at, found.claimed)
         if run.end is None and not run.waits and id(run) not in elsewhere.received_again
-    ]  # fmt: skip
-    own = [run for run in left if exit_.child in (run.spoke_process,) or run.accepted_pid == exit_.child_pid]
+    ]
+    own = [run for run in left if exit_.child == run.spoke_process or run.accepted_pid == exit_.child_pid]
     if own:
         return own[-1]
     elsewhere_busy = [run for run in left if run.spoke_process or run.accepted_pid]
@@ -420,7 +479,7 @@ def _left_on(exit_: ChildExited, found: Findings, elsewhere: Elsewhere, *, repor
     return begun[0] if begun else None
 
 
-# -- what died with its main process ----------------------------------------------------------------------------------------------
+# -- what died with its main process --------------------------------------
 
 
 def _with_main_process(found: Findings, elsewhere: Elsewhere) -> None:
@@ -443,10 +502,19 @@ def _with_main_process(found: Findings, elsewhere: Elsewhere) -> None:
         confidence = "high" if run in shown else "medium" if certain else "low"
         name = Name(run=run, how=how, confidence=confidence, reasons=_why_begun(run, shown, slots, len(left)))
         found.take(run)
-        found.deaths.append(Death(
-            life=life, at=end.at, main=True, run=run, name=name, signal=end.signal, exit_code=None, marks=end.marks[:8],
-            place=place,
-        ))  # fmt: skip
+        found.deaths.append(
+            Death(
+                life=life,
+                at=end.at,
+                main=True,
+                run=run,
+                name=name,
+                signal=end.signal,
+                exit_code=None,
+                marks=end.marks[:8],
+                place=place,
+            )
+        )
 
 
 def _not_replaced(life: Life) -> int:
@@ -473,7 +541,8 @@ def _blind(found: Findings, slots: int | None) -> None:
     if not life.quiet or life.end.at is None or slots == 0:
         return
     why = (
-        "its log level hides the tasks it received" if life.started is not None
+        "its log level hides the tasks it received"
+        if life.started is not None
         else "no line of it was read that would show the tasks it received"
-    )  # fmt: skip
+    )
     found.blind.append(Blind(life=life, at=life.end.at, max_tasks=slots, why=why))

@@ -1,8 +1,8 @@
 """Follow tasks through one source: cancel what began and ended, keep what is open and what died.
 
 Rules of this file:
-1. A run is cancelled only when nothing about it can matter later: one receipt, one end, in one unit's run, and no pool
-   process of its worker died in between. Everything doubtful is kept for `join`.
+1. A run is cancelled only when nothing about it can matter later: one receipt, one end, in one unit's run, and no
+   pool process of its worker died in between. Everything doubtful is kept for `join`.
 2. A receipt is not a start. Nothing here decides that a run began, or that it was killed.
 3. It knows nothing of causes, windows or databases.
 """
@@ -31,10 +31,23 @@ from kill_audit.timeline.partial import (
 
 _SECOND = 1_000_000
 _MAIN_ONLY = (
-    events.WorkerBanner, events.WorkerPool, events.WorkerReady, events.ChildExited, events.TaskLost, events.HardTimeLimit,
-    events.Terminating, events.Terminated, events.Shutdown, events.ShutdownCrash, events.Reexec, events.ChildNotUp,
-    events.CancelledOnConnectionLoss, events.WorkerCrash, events.ConnectionLost, events.Restoring,
-)  # fmt: skip
+    events.WorkerBanner,
+    events.WorkerPool,
+    events.WorkerReady,
+    events.ChildExited,
+    events.TaskLost,
+    events.HardTimeLimit,
+    events.Terminating,
+    events.Terminated,
+    events.Shutdown,
+    events.ShutdownCrash,
+    events.Reexec,
+    events.ChildNotUp,
+    events.CancelledOnConnectionLoss,
+    events.WorkerCrash,
+    events.ConnectionLost,
+    events.Restoring,
+)
 _DEATHS = (events.ChildExited, events.TaskLost)
 _RECENT_RUNS = 32  # finished runs that a death may turn out to be about: the process died after its task's success
 _RECENT_SPAN = 15 * _SECOND
@@ -123,11 +136,25 @@ class _OpenSegment:
 
     def closed(self, *, wrote_as_child: bool, last_child_line_at: Micros) -> Segment:
         return Segment(
-            group=self.group, main_pid=self.main_pid, started=self.started, ready_at=self.ready_at, node=self.node,
-            version=self.version, concurrency=self.concurrency, pool=self.pool, first_at=self.first_at, last=self.last,
-            receipts=self.receipts, dispatched=self.dispatched, drained=self.drained, recycled=self.recycled,
-            informed=self.informed, reordered=self.reordered, wrote_as_child=wrote_as_child, last_child_line_at=last_child_line_at,
-        )  # fmt: skip
+            group=self.group,
+            main_pid=self.main_pid,
+            started=self.started,
+            ready_at=self.ready_at,
+            node=self.node,
+            version=self.version,
+            concurrency=self.concurrency,
+            pool=self.pool,
+            first_at=self.first_at,
+            last=self.last,
+            receipts=self.receipts,
+            dispatched=self.dispatched,
+            drained=self.drained,
+            recycled=self.recycled,
+            informed=self.informed,
+            reordered=self.reordered,
+            wrote_as_child=wrote_as_child,
+            last_child_line_at=last_child_line_at,
+        )
 
 
 class Follower:
@@ -157,7 +184,7 @@ class Follower:
         self._multi: set[Group] = set()
         self._vouched = True
 
-    # -- feeding ----------------------------------------------------------------------------------------------------
+    # -- feeding -----------------------------------------------------------
 
     def problem(self, problem: Problem) -> None:
         """Take note of something that could not be read."""
@@ -167,9 +194,7 @@ class Follower:
         """Follow a batch; `lines` and `found` are what the grammar recognised in it."""
         self._measure(batch)
         place = 0
-        columns = zip(
-            lines.row, lines.kind, lines.task_id, lines.task_name, lines.process, lines.number, strict=True
-        )  # fmt: skip
+        columns = zip(lines.row, lines.kind, lines.task_id, lines.task_name, lines.process, lines.number, strict=True)
         for row, kind, task_id, name, process, number in columns:
             while place < len(found) and found[place][0] <= row:
                 self._event(batch, *found[place])
@@ -208,7 +233,7 @@ class Follower:
             self._streams[key] = group
         return group
 
-    # -- main processes -----------------------------------------------------------------------------------------------
+    # -- main processes ----------------------------------------------------
 
     def _segment(self, group: Group, pid: int, at: Micros) -> _OpenSegment:
         segment = self._current.get((group, pid))
@@ -289,11 +314,10 @@ class Follower:
                 return replace(event, heard_at=self._busy.pop((segment.group, event.child), None))
         return event
 
-    # -- task lines -----------------------------------------------------------------------------------------------------
+    # -- task lines --------------------------------------------------------
+    # -----------------------------------------------------------------------------------------------------
 
-    def _line(
-        self, batch: Batch, row: int, kind: Line, task_id: str, name: str, process: str, number: float
-    ) -> None:
+    def _line(self, batch: Batch, row: int, kind: Line, task_id: str, name: str, process: str, number: float) -> None:
         group, at, pid = self._group(batch, row), batch.realtime[row], batch.pid[row]
         if is_child(process):
             self._child_pids[group, pid] = at
@@ -308,24 +332,36 @@ class Follower:
         elif kind in ENDINGS:
             runtime = number if kind is Line.SUCCEEDED and number else None
             end = End(
-                group=group, task_id=task_id, task_name=name, kind=kind, mark=mark, pid=pid, process=process,
+                group=group,
+                task_id=task_id,
+                task_name=name,
+                kind=kind,
+                mark=mark,
+                pid=pid,
+                process=process,
                 runtime_s=runtime,
-            )  # fmt: skip
+            )
             self._ended(end, countdown=number if kind is Line.RETRIED else 0.0)
 
-    def _received(
-        self, group: Group, pid: int, mark: Mark, task_id: str, name: str, due_s: float | None
-    ) -> None:
+    def _received(self, group: Group, pid: int, mark: Mark, task_id: str, name: str, due_s: float | None) -> None:
         segment = self._segment(group, pid, mark.at)
         segment.last, segment.informed = mark, True
         segment.hand_out_due(mark.at)
         task_hash = hash_of(task_id)
         if task_hash in self._finished:
             self._repeated.add(task_hash)
-        run = _OpenRun(segment, task_hash, {
-            "group": group, "main_pid": pid, "task_id": task_id, "task_name": name, "received": mark,
-            "order": segment.receipts,
-        })  # fmt: skip
+        run = _OpenRun(
+            segment,
+            task_hash,
+            {
+                "group": group,
+                "main_pid": pid,
+                "task_id": task_id,
+                "task_name": name,
+                "received": mark,
+                "order": segment.receipts,
+            },
+        )
         segment.receipts += 1
         due = self._due.pop(task_id, None)
         if due_s is not None:
@@ -353,9 +389,11 @@ class Follower:
             task_hash = hash_of(task_id)
             if task_hash in self._finished:  # a signal handler may log after the task's end
                 return
-            run = _OpenRun(None, task_hash, {
-                "group": group, "main_pid": 0, "task_id": task_id, "task_name": name, "received": None
-            })  # fmt: skip
+            run = _OpenRun(
+                None,
+                task_hash,
+                {"group": group, "main_pid": 0, "task_id": task_id, "task_name": name, "received": None},
+            )
             self._open.setdefault(task_id, []).append(run)
             runs = [run]
         facts = runs[-1].facts
@@ -434,24 +472,31 @@ class Follower:
         elif segment is not None:
             segment.recent.append(run)
 
-    # -- the result ----------------------------------------------------------------------------------------------------
+    # -- the result --------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------------
 
     def partial(self, source: str) -> Partial:
         """Say what the source holds; call once, after the last batch."""
         segments = [*self._closed, *self._current.values()]
         runs = [*self._kept, *(run for same in self._open.values() for run in same)]
         return Partial(
-            source=source, entries=self._entries, problems=tuple(self._problems), vouched=self._vouched,
+            source=source,
+            entries=self._entries,
+            problems=tuple(self._problems),
+            vouched=self._vouched,
             stretches=tuple(
                 Stretch(host=host, machine=machine, boot=boot, unit=unit, first=first, last=last, entries=count)
                 for (host, machine, boot, unit), (first, last, count) in self._stretches.items()
             ),
             segments=tuple(self._segment_of(segment) for segment in segments),
-            runs=tuple(run.closed() for run in runs), ends=tuple(self._ends), events=self._worth_keeping(),
+            runs=tuple(run.closed() for run in runs),
+            ends=tuple(self._ends),
+            events=self._worth_keeping(),
             finished=np.sort(np.fromiter(self._finished, np.uint64, len(self._finished))),
-            repeated=frozenset(self._repeated), retried=dict(self._retried),
+            repeated=frozenset(self._repeated),
+            retried=dict(self._retried),
             runtimes={key: tuple(sorted(counts.items())) for key, counts in self._runtimes.items()},
-        )  # fmt: skip
+        )
 
     def _segment_of(self, segment: _OpenSegment) -> Segment:
         at = self._child_pids.get((segment.group, segment.main_pid))
@@ -462,14 +507,15 @@ class Follower:
         stopped = {event.unit for event in self._events if isinstance(event, events.UnitStopping)}
         workers = {group.unit for group, _ in self._current} | {segment.group.unit for segment in self._closed}
         return tuple(
-            event for event in self._events
+            event
+            for event in self._events
             if not (
                 isinstance(event, events.UnitStarted | events.UnitEnded)
                 and getattr(event, "result", "success") == "success"
                 and event.unit not in stopped
                 and event.unit not in workers
             )
-        )  # fmt: skip
+        )
 
 
 def _mark(event: Event) -> Mark:

@@ -19,6 +19,8 @@ from kill_audit.timeline.deaths import Blind, Death, Elsewhere, IdleExit, Spared
 from kill_audit.timeline.lives import SECOND, Boots, Life, Told, boots_of, group_of, lives_of
 from kill_audit.timeline.partial import End, Group, Mark, Partial, Run, hash_of
 
+_Key = tuple[Group, int, str, Micros]  # what tells a run from every other: its process, its id, its first moment
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
@@ -58,19 +60,19 @@ class History:
     partials: tuple[Partial, ...]
 
 
-# -- what must be looked at again ------------------------------------------------------------------------------------------------
+# -- what must be looked at again -----------------------------------------
 
 
 def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
     """Tell which ids a source cancelled that matter after all: index of the partial to hashes to keep.
 
-    An id that one source leaves open, or finished too, may have been delivered again in another; and within one source an
-    id may finish twice. A hash may match by chance, so a match only asks for a second reading.
+    An id that one source leaves open, or finished too, may have been delivered again in another; and within one
+    source an id may finish twice. A hash may match by chance, so a match only asks for a second reading.
     """
     wanted: dict[int, frozenset[int]] = {}
     open_hashes = [
         np.unique(np.fromiter((hash_of(run.task_id) for run in partial.runs), np.uint64)) for partial in partials
-    ]  # fmt: skip
+    ]
     for place, partial in enumerate(partials):
         asked = set(partial.repeated)
         shown = {hash_of(run.task_id) for run in partial.runs} | {hash_of(end.task_id) for end in partial.ends}
@@ -84,7 +86,7 @@ def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
     return wanted
 
 
-# -- joining ------------------------------------------------------------------------------------------------------------------------
+# -- joining --------------------------------------------------------------
 
 
 def join(partials: Sequence[Partial]) -> History:
@@ -97,28 +99,36 @@ def join(partials: Sequence[Partial]) -> History:
     gaps = _gaps(told)
     by_unit: dict[str, int] = {life.group.unit: life.concurrency for life in lives if life.concurrency is not None}
     found = [
-        deaths_of(life, Elsewhere(
-            received_again=_received_again(life, receipts),
-            concurrency=life.concurrency or by_unit.get(life.group.unit) or _processes_seen(life),
-            gaps=gaps.get(life.group[:3], ()),
-        ))
+        deaths_of(
+            life,
+            Elsewhere(
+                received_again=_received_again(life, receipts),
+                concurrency=life.concurrency or by_unit.get(life.group.unit) or _processes_seen(life),
+                gaps=gaps.get(life.group[:3], ()),
+            ),
+        )
         for life in lives
-    ]  # fmt: skip
+    ]
     retried: Counter[int] = Counter()
     for partial in partials:
         retried.update(partial.retried)
     return History(
         lives=lives,
-        deaths=tuple(sorted((one for each in found for one in each.deaths), key=lambda death: (death.at, death.place))),
+        deaths=tuple(
+            sorted((one for each in found for one in each.deaths), key=lambda death: (death.at, death.place))
+        ),
         idle=tuple(sorted((one for each in found for one in each.idle), key=lambda idle: idle.exit.at)),
         blind=tuple(sorted((one for each in found for one in each.blind), key=lambda blind: blind.at)),
         spared=tuple(sorted((one for each in found for one in each.spared), key=lambda one: one.mark.at)),
-        receipts=receipts, deliveries={
-            task_id: len(found_) + retried.get(hash_of(task_id), 0) for task_id, found_ in receipts.items()
-        },
-        ends=ends, twice=_twice(lives, ends, receipts), told=told, boots=boots, runtimes=_runtimes(partials),
+        receipts=receipts,
+        deliveries={task_id: len(found_) + retried.get(hash_of(task_id), 0) for task_id, found_ in receipts.items()},
+        ends=ends,
+        twice=_twice(ends, receipts),
+        told=told,
+        boots=boots,
+        runtimes=_runtimes(partials),
         partials=tuple(partials),
-    )  # fmt: skip
+    )
 
 
 def _told(partials: Sequence[Partial]) -> Told:
@@ -126,7 +136,14 @@ def _told(partials: Sequence[Partial]) -> Told:
     every: list[Event] = []
     for partial in partials:
         for event in partial.events:
-            key = (type(event), event.at, event.seen.pid, event.seen.text, event.seen.monotonic, event.seen.cursor[-20:])
+            key = (
+                type(event),
+                event.at,
+                event.seen.pid,
+                event.seen.text,
+                event.seen.monotonic,
+                event.seen.cursor[-20:],
+            )
             if key not in seen:
                 seen.add(key)
                 every.append(event)
@@ -145,8 +162,9 @@ def _told(partials: Sequence[Partial]) -> Told:
     _lend_to_text(worker, units)
     return Told(
         worker={key: tuple(found) for key, found in worker.items()},
-        units={key: tuple(found) for key, found in units.items()}, other=tuple(other),
-    )  # fmt: skip
+        units={key: tuple(found) for key, found in units.items()},
+        other=tuple(other),
+    )
 
 
 def _lend_to_text(
@@ -172,7 +190,7 @@ def _lend_to_text(
 def _runs_with_ends(partials: Sequence[Partial]) -> tuple[list[tuple[int, Run]], dict[str, tuple[End, ...]]]:
     """Give each run its end: those that `follow` settled, and those that only all sources together can settle."""
     ends: dict[str, dict[tuple[Micros, int, Line], End]] = defaultdict(dict)
-    runs: dict[tuple[object, ...], tuple[int, Run]] = {}
+    runs: dict[_Key, tuple[int, Run]] = {}
     for number, partial in enumerate(partials):
         for end in partial.ends:
             ends[end.task_id].setdefault((end.mark.at, end.pid, end.kind), end)
@@ -181,7 +199,7 @@ def _runs_with_ends(partials: Sequence[Partial]) -> tuple[list[tuple[int, Run]],
             known = runs.get(key)
             if known is None or (known[1].end is None and run.end is not None):
                 runs[key] = (number, run)
-    by_id: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+    by_id: dict[str, list[_Key]] = defaultdict(list)
     for key, (_, run) in runs.items():
         by_id[run.task_id].append(key)
     finished: dict[str, list[End]] = defaultdict(list)
@@ -198,16 +216,19 @@ def _runs_with_ends(partials: Sequence[Partial]) -> tuple[list[tuple[int, Run]],
     return kept, {task_id: tuple(found) for task_id, found in finished.items()}
 
 
-def _settle(runs: dict[tuple[object, ...], tuple[int, Run]], keys: Sequence[tuple[object, ...]], loose: Sequence[End]) -> None:
+def _settle(runs: dict[_Key, tuple[int, Run]], keys: Sequence[_Key], loose: Sequence[End]) -> None:
     """Give loose ends of one id to its open runs (rule 2)."""
     taken = {(run.end.mark.at, run.end.pid) for _, run in (runs[key] for key in keys) if run.end is not None}
     for end in loose:
         if (end.mark.at, end.pid) in taken:
             continue
         open_keys = [
-            key for key in keys
-            if runs[key][1].end is None and runs[key][1].group == end.group and runs[key][1].first_at <= end.mark.at + SECOND
-        ]  # fmt: skip
+            key
+            for key in keys
+            if runs[key][1].end is None
+            and runs[key][1].group == end.group
+            and runs[key][1].first_at <= end.mark.at + SECOND
+        ]
         if not open_keys:
             continue
         key = _whose(end, open_keys, runs)
@@ -215,7 +236,7 @@ def _settle(runs: dict[tuple[object, ...], tuple[int, Run]], keys: Sequence[tupl
         runs[key] = (number, replace(run, end=end, waits=False))
 
 
-def _whose(end: End, keys: Sequence[tuple[object, ...]], runs: Mapping[tuple[object, ...], tuple[int, Run]]) -> tuple[object, ...]:
+def _whose(end: End, keys: Sequence[_Key], runs: Mapping[_Key, tuple[int, Run]]) -> _Key:
     for key in keys:
         run = runs[key][1]
         if run.spoke_process and run.spoke_process == end.process and run.spoke_pid in (end.pid, None, 0):
@@ -230,9 +251,7 @@ def _whose(end: End, keys: Sequence[tuple[object, ...]], runs: Mapping[tuple[obj
     return keys[-1]
 
 
-def _without_echoes(
-    partials: Sequence[Partial], runs: Mapping[tuple[object, ...], tuple[int, Run]]
-) -> list[tuple[int, Run]]:
+def _without_echoes(partials: Sequence[Partial], runs: Mapping[_Key, tuple[int, Run]]) -> list[tuple[int, Run]]:
     """Leave out runs known only by a late line of their own: another source shows that they had finished."""
     kept = []
     for number, run in runs.values():
@@ -257,9 +276,10 @@ def _received_again(life: Life, receipts: Mapping[str, Sequence[Receipt]]) -> fr
     moment = life.end.at if life.end.at is not None else life.last.at
     moment = min(moment, life.last.at)
     return frozenset(
-        id(run) for run in life.runs
+        id(run)
+        for run in life.runs
         if run.end is None and any(one.at > moment and one.run is not run for one in receipts.get(run.task_id, ()))
-    )  # fmt: skip
+    )
 
 
 def _gaps(told: Told) -> dict[tuple[str, str, str], tuple[tuple[Micros, Micros], ...]]:
@@ -280,17 +300,19 @@ def _processes_seen(life: Life) -> int | None:
     return len(names) or None if life.pool is None and len(names) > len(life.runs) else None
 
 
-def _twice(
-    lives: Iterable[Life], ends: Mapping[str, Sequence[End]], receipts: Mapping[str, Sequence[Receipt]]
-) -> tuple[Twice, ...]:
+def _twice(ends: Mapping[str, Sequence[End]], receipts: Mapping[str, Sequence[Receipt]]) -> tuple[Twice, ...]:
     found = []
     for task_id, each in ends.items():
         finished = [end for end in each if end.kind is Line.SUCCEEDED]
         if len(finished) > 1:
-            found.append(Twice(
-                task_id=task_id, task_name=finished[0].task_name, finished=len(finished),
-                deliveries=max(len(receipts.get(task_id, ())), len(finished)),
-            ))  # fmt: skip
+            found.append(
+                Twice(
+                    task_id=task_id,
+                    task_name=finished[0].task_name,
+                    finished=len(finished),
+                    deliveries=max(len(receipts.get(task_id, ())), len(finished)),
+                )
+            )
     return tuple(sorted(found, key=lambda one: one.task_id))
 
 

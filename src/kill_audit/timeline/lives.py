@@ -1,11 +1,12 @@
 """Worker lives: each main process from its start to its end, put together across sources.
 
 Rules of this file:
-1. A life is a main process of one run of a unit, from its banner or "ready" to its end; a SIGHUP re-exec under the same pid
-   is a new life.
-2. Only what the main process itself wrote begins or feeds a life. Where a unit has a main process, a pid that is known as a
-   pool process's is an impostor: its claims to speak for the main process are dropped.
-3. How a life ended is told by the service manager first, by the worker's own last words next, by a successor's start last.
+1. A life is a main process of one run of a unit, from its banner or "ready" to its end; a SIGHUP re-exec under the
+   same pid is a new life.
+2. Only what the main process itself wrote begins or feeds a life. Where a unit has a main process, a pid that is
+   known as a pool process's is an impostor: its claims to speak for the main process are dropped.
+3. How a life ended is told by the service manager first, by the worker's own last words next, by a successor's start
+   last.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import TypeVar
 
 from kill_audit import events
@@ -119,7 +121,7 @@ def boots_of(partials: Iterable[Partial]) -> Boots:
     return Boots(spans=spans)
 
 
-# -- putting segments together -------------------------------------------------------------------------------------------
+# -- putting segments together --------------------------------------------
 
 
 def impostors(partials: Sequence[Partial], worker_events: Iterable[WorkerEvent]) -> frozenset[tuple[Group, int]]:
@@ -145,18 +147,17 @@ def impostors(partials: Sequence[Partial], worker_events: Iterable[WorkerEvent])
         real = {pid for pid in pids if (group, pid) in began and (group, pid) not in child_writers}
         if real:
             found.update(
-                (group, pid) for pid in pids - real
+                (group, pid)
+                for pid in pids - real
                 if (group, pid) in child_writers or (group, pid) in named or (group, pid) not in began
-            )  # fmt: skip
+            )
     return frozenset(found)
 
 
 def group_of(event: Event) -> Group:
     """The run of a unit whose process wrote an event."""
     origin = event.seen.origin
-    return Group(
-        origin.machine_id or origin.host, origin.boot_id or "", origin.unit or "", origin.invocation_id or ""
-    )
+    return Group(origin.machine_id or origin.host, origin.boot_id or "", origin.unit or "", origin.invocation_id or "")
 
 
 @dataclass(slots=True)
@@ -192,7 +193,7 @@ def _start_at(draft: _Draft) -> Micros | None:
 def _merge(draft: _Draft, runs: Sequence[tuple[int, Run]], hosts: Mapping[str, str], *, vouched: bool) -> Life:
     segments = [segment for _, segment in draft.segments]
     first = segments[0]
-    overlap = any(a.last.at > b.first_at for a, b in zip(segments, segments[1:], strict=False))
+    overlap = any(a.last.at > b.first_at for a, b in pairwise(segments))
     base: dict[int, tuple[int, int]] = {}
     receipts = dispatched = 0
     for number, segment in draft.segments:
@@ -201,24 +202,32 @@ def _merge(draft: _Draft, runs: Sequence[tuple[int, Run]], hosts: Mapping[str, s
         dispatched += segment.dispatched
     placed = tuple(
         replace(
-            run, order=run.order + base.get(number, (0, 0))[0],
+            run,
+            order=run.order + base.get(number, (0, 0))[0],
             number=None if run.number is None else run.number + base.get(number, (0, 0))[1],
         )
         for number, run in sorted(runs, key=lambda item: item[1].first_at)
-    )  # fmt: skip
+    )
     return Life(
-        group=first.group, main_pid=first.main_pid, host=hosts.get(first.group.machine, first.group.machine),
-        started=first.started, ready_at=_first(segment.ready_at for segment in segments),
+        group=first.group,
+        main_pid=first.main_pid,
+        host=hosts.get(first.group.machine, first.group.machine),
+        started=first.started,
+        ready_at=_first(segment.ready_at for segment in segments),
         node=_first(segment.node for segment in segments),
         version=_version(_first(segment.version for segment in segments)),
         concurrency=_first(segment.concurrency for segment in segments),
-        pool=_first(segment.pool for segment in segments), first_at=first.first_at,
-        last=max((segment.last for segment in segments), key=lambda mark: mark.at), receipts=receipts,
-        drained=sum(segment.drained for segment in segments), recycled=sum(segment.recycled for segment in segments),
+        pool=_first(segment.pool for segment in segments),
+        first_at=first.first_at,
+        last=max((segment.last for segment in segments), key=lambda mark: mark.at),
+        receipts=receipts,
+        drained=sum(segment.drained for segment in segments),
+        recycled=sum(segment.recycled for segment in segments),
         informed=any(segment.informed for segment in segments),
         numbered=first.started is not None and not overlap and not any(segment.reordered for segment in segments),
-        vouched=vouched, runs=placed,
-    )  # fmt: skip
+        vouched=vouched,
+        runs=placed,
+    )
 
 
 _T = TypeVar("_T")
@@ -233,7 +242,7 @@ def _version(text: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in parts if part.isdecimal())
 
 
-# -- how a life ended ------------------------------------------------------------------------------------------------------
+# -- how a life ended -----------------------------------------------------
 
 _CLEAN_RESULTS = frozenset({"success", "exit-code"})
 
@@ -244,9 +253,10 @@ def end_of(life: Life, successor: Mark | None, same_process: bool, boots: Boots)
         return LifeEnd(ending=Ending.ORDERLY, at=successor.at, marks=(successor,))
     limit = successor.at + CLOSE if successor is not None else None
     about = [
-        event for event in life.about
+        event
+        for event in life.about
         if event.at >= life.last.at - CLOSE and (limit is None or event.at <= limit) and _concerns(event, life)
-    ]  # fmt: skip
+    ]
     over = boots.over(life.group.machine, life.group.boot)
     told = _told_by_manager(life, about)
     if told is not None:
@@ -291,9 +301,11 @@ def _told_by_manager(life: Life, about: Sequence[UnitEvent]) -> LifeEnd | None:
     killed = signal is not None or (exited is None and ended is not None and ended.result not in _CLEAN_RESULTS)
     if killed and not (exited is None and ended is not None and ended.result == "oom-kill" and _asked_to_stop(life)):
         return LifeEnd(
-            ending=Ending.KILLED, at=_first_sign(life, about, last.at), signal=signal if exited else _kill_signal(about),
+            ending=Ending.KILLED,
+            at=_first_sign(life, about, last.at),
+            signal=signal if exited else _kill_signal(about),
             marks=(*_signs(about), *marks),
-        )  # fmt: skip
+        )
     cut = _cut_short(life)
     if cut is not None:
         return replace(cut, exit_code=code, marks=(*cut.marks, *marks))
@@ -306,9 +318,10 @@ def _told_by_manager(life: Life, about: Sequence[UnitEvent]) -> LifeEnd | None:
 def _signs(about: Sequence[UnitEvent]) -> tuple[Mark, ...]:
     """The records of the killing itself, before its result."""
     return tuple(
-        Mark(event.at, event.seen.cursor, event.seen.text) for event in about
+        Mark(event.at, event.seen.cursor, event.seen.text)
+        for event in about
         if isinstance(event, events.StopTimedOut | events.ProcessKilled | events.SignalSent | events.WatchdogTimeout)
-    )[:12]  # fmt: skip
+    )[:12]
 
 
 def _first_sign(life: Life, about: Sequence[UnitEvent], default: Micros) -> Micros:
@@ -344,7 +357,7 @@ def _mark(event: Event) -> Mark:
     return Mark(event.at, event.seen.cursor, event.seen.text)
 
 
-# -- all lives ---------------------------------------------------------------------------------------------------------------
+# -- all lives ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,7 +369,9 @@ class Told:
     other: tuple[Event, ...]
 
 
-def lives_of(partials: Sequence[Partial], told: Told, runs: Sequence[tuple[int, Run]], boots: Boots) -> tuple[Life, ...]:
+def lives_of(
+    partials: Sequence[Partial], told: Told, runs: Sequence[tuple[int, Run]], boots: Boots
+) -> tuple[Life, ...]:
     """Put together every life, in order of its first line, with its runs, its own events and its unit's."""
     every = [event for found in told.worker.values() for event in found]
     outsiders = impostors(partials, every)
@@ -375,7 +390,8 @@ def lives_of(partials: Sequence[Partial], told: Told, runs: Sequence[tuple[int, 
         if pool and (run.group, run.main_pid) not in outsiders:
             owned[id(_at(pool, run.first_at))].append((number, run))
     merged = [
-        _merge(draft, owned[id(draft)], hosts, vouched=vouched.get(draft.segments[0][1].group, True)) for draft in drafts
+        _merge(draft, owned[id(draft)], hosts, vouched=vouched.get(draft.segments[0][1].group, True))
+        for draft in drafts
     ]
     return _with_events(merged, told, boots)
 
@@ -416,9 +432,12 @@ def _successor(life: Life, later: Sequence[Life], unit: Sequence[Life]) -> tuple
     if later:
         return later[0].started or Mark(later[0].first_at, "", ""), True
     following = [
-        other for other in unit
-        if other.started is not None and other.started.at > life.last.at and other.key != life.key
+        other
+        for other in unit
+        if other.started is not None
+        and other.started.at > life.last.at
+        and other.key != life.key
         and (other.node == life.node or None in (other.node, life.node))
-    ]  # fmt: skip
+    ]
     first = min(following, key=lambda other: other.started.at if other.started else 0, default=None)
     return (first.started, False) if first is not None else (None, False)

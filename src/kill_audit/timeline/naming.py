@@ -1,10 +1,11 @@
 """Name the task of a loss: Celery's loss line names neither task nor id, so always say how it was named.
 
 Rules of this file:
-1. The ladder, first that holds: `line` (the line names it), `accepted` (the pool process that took it is the one that died),
-   `process` (the last unfinished task line of that process), `job` (billiard's number), `elimination` (the only ones left).
-2. `job` names a task only if exactly one numbering fits: every unseen wait (ETA, rate limit) shifts the numbers, so each
-   way of holding tasks back that the lines allow is tried, and two ways that differ name nobody.
+1. The ladder, first that holds: `line` (the line names it), `accepted` (the pool process that took it is the one that
+   died), `process` (the last unfinished task line of that process), `job` (billiard's number), `elimination` (the
+   only ones left).
+2. `job` names a task only if exactly one numbering fits: every unseen wait (ETA, rate limit) shifts the numbers, so
+   each way of holding tasks back that the lines allow is tried, and two ways that differ name nobody.
 3. A wrong name is worse than none: what is left open is listed as candidates.
 """
 
@@ -48,9 +49,10 @@ class Name:
 class Surroundings:
     """What is known around a batch of losses.
 
-    `claimed`: runs already accounted for. `handed_back`: runs that were put back on the queue unstarted as far as the lines
-    tell (received again after this life). `idle_exits`: pool processes that died in the same event with no loss of their
-    own, while this life reports its losses: then no task can have been waiting for a free process. `gaps`: lines are missing.
+    `claimed`: runs already accounted for. `handed_back`: runs that were put back on the queue unstarted as far as the
+    lines tell (received again after this life). `idle_exits`: pool processes that died in the same event with no loss
+    of their own, while this life reports its losses: then no task can have been waiting for a free process. `gaps`:
+    lines are missing.
     """
 
     life: Life
@@ -70,9 +72,10 @@ class _Work:
 def open_at(life: Life, moment: Micros, claimed: Collection[int]) -> tuple[Run, ...]:
     """Runs received by `moment` and not known to have ended by then."""
     return tuple(
-        run for run in life.runs
+        run
+        for run in life.runs
         if id(run) not in claimed and run.first_at <= moment + CLOSE and (run.end is None or run.end.mark.at > moment)
-    )  # fmt: skip
+    )
 
 
 def name_losses(losses: Sequence[Loss], around: Surroundings) -> tuple[Name, ...]:
@@ -87,12 +90,12 @@ def name_losses(losses: Sequence[Loss], around: Surroundings) -> tuple[Name, ...
     if rest:
         last = max(losses[place].event.at for place in rest)
         unfinished = open_at(around.life, last, work.taken)
-        candidates = tuple(run for run in unfinished if _may_be_lost(run, losses, around))
+        candidates = tuple(run for run in unfinished if _may_be_lost(run, losses))
         _by_number(rest, losses, unfinished, candidates, around, work)
     return tuple(work.names[place] for place in range(len(losses)))
 
 
-def _may_be_lost(run: Run, losses: Sequence[Loss], around: Surroundings) -> bool:
+def _may_be_lost(run: Run, losses: Sequence[Loss]) -> bool:
     """Leave out what ended later, waits for its time, or was seen on a process that did not die here."""
     if run.end is not None or run.waits:
         return False
@@ -190,10 +193,14 @@ def _explained(jobs: Sequence[int], chosen: Sequence[Run], unfinished: Sequence[
     held_before = shift_before = 0
     for job, run in zip(jobs, chosen, strict=True):
         earlier = [
-            other for other in unfinished
-            if id(other) not in victims and other.number is not None and run.number is not None
-            and other.number < run.number and not _surely_handed_out(other)
-        ]  # fmt: skip
+            other
+            for other in unfinished
+            if id(other) not in victims
+            and other.number is not None
+            and run.number is not None
+            and other.number < run.number
+            and not _surely_handed_out(other)
+        ]
         shift = (run.number or 0) - job
         if around.idle_exits and shift != len(earlier):
             return False
@@ -243,16 +250,22 @@ def _by_elimination(
         for place, run in zip(ordered, sorted(left, key=lambda run: run.order), strict=True):
             pairing = len(rest) == 1
             work.names[place] = Name(
-                run=run, how="elimination", confidence="high" if pairing and around.life.vouched else "medium",
+                run=run,
+                how="elimination",
+                confidence="high" if pairing and around.life.vouched else "medium",
                 exit=losses[place].exit if pairing else None,
                 reasons=() if pairing else ("which of the processes had which of these tasks is not shown",),
-            )  # fmt: skip
+            )
         return
     for place in rest:
         work.names[place] = Name(
-            run=None, how="none", confidence=None, candidates=tuple(left), reasons=(_why_unnamed(left, around),),
+            run=None,
+            how="none",
+            confidence=None,
+            candidates=tuple(left),
+            reasons=(_why_unnamed(left, around),),
             exit=losses[place].exit,
-        )  # fmt: skip
+        )
 
 
 def _why_unnamed(left: Sequence[Run], around: Surroundings) -> str:
@@ -260,9 +273,10 @@ def _why_unnamed(left: Sequence[Run], around: Surroundings) -> str:
         return "lines of this worker are missing, so a task not seen to finish may have finished"
     if not left:
         return (
-            "the worker's log level hides which tasks it received" if around.life.quiet
+            "the worker's log level hides which tasks it received"
+            if around.life.quiet
             else "no task that this worker received is unaccounted for"
-        )  # fmt: skip
+        )
     return f"{len(left)} unfinished tasks fit, and nothing shown tells them apart"
 
 

@@ -1,7 +1,8 @@
 """What one source says of tasks' lives, small enough to be sent from one process to another.
 
 A `Partial` grows with what is open and what died, not with entries: task runs that begin and end in one source are
-cancelled by `follow`, and only an 8-byte hash of each finished id is kept, for duplicates and redeliveries across sources.
+cancelled by `follow`, and only an 8-byte hash of each finished id is kept, for duplicates and redeliveries across
+sources.
 """
 
 from dataclasses import dataclass, field
@@ -56,9 +57,9 @@ class End:
 class Run:
     """One delivery of a task to a worker.
 
-    `received` is None where only later lines were read. `number`: which job it is if no task waited unseen, counted from 0
-    in its life's source (None while it waits for its time). `order`: its place among the receipts. `spoke`: the first line
-    of its own, with the pid and name of the process that wrote it.
+    `received` is None where only later lines were read. `number`: which job it is if no task waited unseen, counted
+    from 0 in its life's source (None while it waits for its time). `order`: its place among the receipts. `spoke`:
+    the first line of its own, with the pid and name of the process that wrote it.
     """
 
     group: Group
@@ -86,10 +87,10 @@ class Run:
 class Segment:
     """What one source says of one main process, from a start (or the source's first line) to its last line there.
 
-    `receipts` counts "received" lines, `dispatched` the jobs handed out, `drained` the runs that ended after a shutdown
-    began. `informed`: a line was seen that only log level INFO prints. `reordered`: a run was seen to start after one that
-    was received later, so some tasks waited unseen and the numbers do not hold. `wrote_as_child`: the pid also writes as a pool
-    process (journald before v244 names the main process for its children's lines).
+    `receipts` counts "received" lines, `dispatched` the jobs handed out, `drained` the runs that ended after a
+    shutdown began. `informed`: a line was seen that only log level INFO prints. `reordered`: a run was seen to start
+    after one that was received later, so some tasks waited unseen and the numbers do not hold. `wrote_as_child`: the
+    pid also writes as a pool process (journald before v244 names the main process for its children's lines).
     """
 
     group: Group
@@ -153,7 +154,7 @@ BUCKETS_PER_DOUBLING = 4
 
 
 def runtime_bucket(seconds: float) -> int:
-    """Place a run time in a histogram whose buckets grow by the fourth root of two; bucket 0 ends at one millisecond."""
+    """Place a run time in a histogram: bucket 0 ends at 1 ms, each next one at 2 ** (1/4) times that."""
     return max(0, ceil(log2(max(seconds, 1e-3) * 1e3) * BUCKETS_PER_DOUBLING))
 
 

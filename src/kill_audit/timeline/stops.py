@@ -14,9 +14,9 @@ from kill_audit.timeline.partial import Mark
 class Stop:
     """One stop job, or the stop half of a restart job, of a unit.
 
-    `until`: when it was done, None while it still runs. `timed_out`: when TimeoutStopSec first ran out. `restart`: the job
-    was a restart (None before v235, where the records do not say). `job`: False where the unit was stopped without a job
-    (RuntimeMaxSec). `result`: the unit's result where it was told.
+    `until`: when it was done, None while it still runs. `timed_out`: when TimeoutStopSec first ran out. `restart`:
+    the job was a restart (None before v235, where the records do not say). `job`: False where the unit was stopped
+    without a job (RuntimeMaxSec). `result`: the unit's result where it was told.
     """
 
     unit: str | None
@@ -45,8 +45,7 @@ def stops_of(about: Iterable[UnitEvent]) -> tuple[Stop, ...]:
                 done.append(current)
             current = Stop(unit=event.unit, invocation_id=event.invocation_id, begun=mark)
         elif current is None:
-            if isinstance(event, events.StopTimedOut) and event.state == "runtime":
-                current = Stop(unit=event.unit, invocation_id=event.invocation_id, begun=mark, restart=False, job=False)
+            current = _without_a_job(event, mark)
         elif isinstance(event, events.StopTimedOut):
             current = replace(current, timed_out=current.timed_out or mark)
         elif isinstance(event, events.UnitEnded):
@@ -62,3 +61,9 @@ def stops_of(about: Iterable[UnitEvent]) -> tuple[Stop, ...]:
             done.append(replace(current, until=event.at, restart=True, end=mark))
             current = None
     return tuple([*done, current] if current is not None else done)
+
+
+def _without_a_job(event: UnitEvent, mark: Mark) -> Stop | None:
+    if not (isinstance(event, events.StopTimedOut) and event.state == "runtime"):
+        return None
+    return Stop(unit=event.unit, invocation_id=event.invocation_id, begun=mark, restart=False, job=False)

@@ -102,7 +102,9 @@ def crashes(stage: Stage) -> None:
 def exits(stage: Stage) -> None:
     """Let tasks end their processes, each in its way."""
     stage.start("a")
-    for number, task in enumerate((order("leave", 3), order("vanish", 0), order("vanish", 155), order("vanish", 7)), 1):
+    for number, task in enumerate(
+        (order("leave", 3), order("vanish", 0), order("vanish", 155), order("vanish", 7)), 1
+    ):
         stage.gone(*stage.running(*stage.send(task)))
         stage.loss("a", times=number)
 
@@ -206,7 +208,12 @@ SCENARIOS = (
         cause="hard-time-limit",
     ),
     Scenario(name="crashes", what="one task segfaults, one aborts", act=crashes, cause="crash"),
-    Scenario(name="exits", what="tasks end their processes with sys.exit(3), os._exit(0), 155 and 7", act=exits, cause="exit"),
+    Scenario(
+        name="exits",
+        what="tasks end their processes with sys.exit(3), os._exit(0), 155 and 7",
+        act=exits,
+        cause="exit",
+    ),
     Scenario(
         name="oom",
         what="the kernel's OOM killer takes a busy child in a memory-limited cgroup; its neighbour finishes",

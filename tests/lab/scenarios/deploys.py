@@ -210,7 +210,12 @@ SCENARIOS = (
         settings="KillMode=mixed\nTimeoutStopSec=3",
         quick=True,
     ),
-    Scenario(name="stop_then_start", what="a deploy in two commands: stop, then start", act=stop_then_start, cause="unit-stop"),
+    Scenario(
+        name="stop_then_start",
+        what="a deploy in two commands: stop, then start",
+        act=stop_then_start,
+        cause="unit-stop",
+    ),
     Scenario(
         name="restart_eight",
         what="eight running tasks of one name on eight children, all cut by a restart",
@@ -223,7 +228,8 @@ SCENARIOS = (
         what="KillSignal=SIGQUIT with a soft shutdown of 5 s: the short task finishes, the long one is cut off",
         act=soft_shutdown,
         cause="cold-shutdown",
-        settings="KillMode=mixed\nKillSignal=SIGQUIT\nEnvironment=SHOP_SOFT_SHUTDOWN=5",
+        settings="KillMode=mixed\nKillSignal=SIGQUIT",
+        environment="SHOP_SOFT_SHUTDOWN=5",
         celeries=("5.7",),
     ),
     Scenario(
@@ -245,7 +251,7 @@ SCENARIOS = (
         what="REMAP_SIGTERM=SIGQUIT and systemd's default KillMode: a restart is a cold shutdown",
         act=restart_busy,
         cause="cold-shutdown",
-        settings="Environment=REMAP_SIGTERM=SIGQUIT",
+        environment="REMAP_SIGTERM=SIGQUIT",
     ),
     Scenario(
         name="second_sigterm",

@@ -1,5 +1,7 @@
 """Scenarios around the workers: the machine goes down, the broker goes away."""
 
+import signal
+
 from ..scenario import Scenario
 from ..stage import Stage, order
 
@@ -34,6 +36,20 @@ def broker_restart(stage: Stage) -> None:
     stage.finished(*ids)
 
 
+def rabbitmq(stage: Stage) -> None:
+    """Kill a worker whose broker is RabbitMQ, which hands out again at once what was not acknowledged."""
+    stage.run("systemctl", "start", "rabbitmq-server")
+    stage.start("a")
+    ids = stage.send(order("sleepy", 60), order("late", 6), order("sleepy", 1))
+    running = stage.running(*ids[:2])
+    stage.line("a", ids[-1])
+    with stage.again("a"):
+        stage.kill(stage.main("a"), signal.SIGKILL)
+    stage.gone(*running)
+    stage.running(ids[1], times=2)
+    stage.finished(*ids[1:])
+
+
 SCENARIOS = (
     Scenario(
         name="reboot",
@@ -52,5 +68,12 @@ SCENARIOS = (
         what="Redis is restarted under running tasks: they finish, whatever becomes of the worker",
         act=broker_restart,
         settings="Restart=always\nRestartSec=1",
+    ),
+    Scenario(
+        name="rabbitmq",
+        what="SIGKILL of a worker on RabbitMQ: the late task and the prefetched one are delivered again at once",
+        act=rabbitmq,
+        settings="Restart=always",
+        environment="SHOP_BROKER=amqp://guest:guest@127.0.0.1:5672//",
     ),
 )

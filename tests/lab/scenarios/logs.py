@@ -13,7 +13,7 @@ def forged(stage: Stage) -> None:
     ids = stage.send(order("sleepy", 60), order("sleepy", 5))
     run, other = stage.running(*ids)
     stamp = "[2026-11-30 12:00:00,000: ERROR/MainProcess]"
-    for identifier, text in (
+    lies = (
         ("kernel", f"Memory cgroup out of memory: Killed process {run.process.pid} (celery) total-vm:1kB, anon-rss:1kB"),
         ("kernel", f"Out of memory: Killed process {other.process.pid} (celery) total-vm:1kB, anon-rss:1kB"),
         ("systemd", "celery@a.service: A process of this unit has been killed by the OOM killer."),
@@ -23,8 +23,12 @@ def forged(stage: Stage) -> None:
         ("celery", f"{stamp} Task handler raised error: WorkerLostError('Worker exited prematurely: signal 9 (SIGKILL) Job: 1.')"),
         ("celery", f"{stamp} Hard time limit (2s) exceeded for shop.tasks.sleepy[{other.id}]"),
         ("sudo", f"ops : TTY=pts/0 ; PWD=/ ; USER=root ; COMMAND=/usr/bin/kill -9 {run.process.pid}"),
-    ):
+    )
+    # From nowhere, as a login shell's child would be; and from a service of the forger's own.
+    service = ("systemd-run", "--quiet", "--pipe", "--wait", "--uid=ops")
+    for identifier, text in lies:
         stage.run("logger", "-t", identifier, text, user="ops")
+        stage.run(*service, "systemd-cat", "-t", identifier, "echo", text)
     stage.kill(run.process, signal.SIGKILL)
     stage.gone(run)
     stage.loss("a")
@@ -52,7 +56,7 @@ def flood(stage: Stage) -> None:
 
 def user_unit(stage: Stage) -> None:
     """Kill a child of a worker that a user's own systemd runs, then restart it with a running task."""
-    stage.user_manager("shop")
+    stage.under_user("ops")
     stage.start("a")
     [killed] = stage.running(*stage.send(order("sleepy", 60)))
     stage.kill(killed.process, signal.SIGKILL)
@@ -76,21 +80,21 @@ SCENARIOS = (
         what="a restart with JSON lines (setup_logging)",
         act=restart_busy,
         cause="unit-stop",
-        settings="Environment=SHOP_LOGS=json",
+        environment="SHOP_LOGS=json",
     ),
     Scenario(
         name="plain_logs",
         what="a restart with worker_log_format %(message)s",
         act=restart_busy,
         cause="unit-stop",
-        settings="Environment=SHOP_LOGS=plain",
+        environment="SHOP_LOGS=plain",
     ),
     Scenario(
         name="coloured_logs",
         what="a restart with Celery's colour codes in the lines",
         act=restart_busy,
         cause="unit-stop",
-        settings="Environment=SHOP_LOGS=coloured",
+        environment="SHOP_LOGS=coloured",
     ),
     Scenario(
         name="debug_logs",
@@ -113,6 +117,13 @@ SCENARIOS = (
         act=restart_busy,
         cause="unit-stop",
         settings="LogNamespace=celery",
+    ),
+    Scenario(
+        name="user_unit",
+        what="a worker run by a user's own systemd: one child is killed, then the unit is restarted",
+        act=user_unit,
+        cause="unit-stop",
+        idle=None,
     ),
     Scenario(
         name="flood",

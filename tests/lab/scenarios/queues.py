@@ -43,7 +43,9 @@ def eta_restart(stage: Stage) -> None:
 def eta_child(stage: Stage) -> None:
     """Kill one child while older tasks wait for their time: they have no number in the pool yet."""
     stage.start("a")
-    ids = stage.send(order("sleepy", 1, countdown=10), order("sleepy", 1, countdown=11), order("sleepy", 60), order("sleepy", 5))
+    ids = stage.send(
+        order("sleepy", 1, countdown=10), order("sleepy", 1, countdown=11), order("sleepy", 60), order("sleepy", 5)
+    )
     killed = stage.running(*ids[2:])[0]
     stage.kill(killed.process, signal.SIGKILL)
     stage.gone(killed)
@@ -147,7 +149,9 @@ SCENARIOS = (
         what="SIGKILL of one child while two older tasks wait for their countdown: they shift the pool's numbers",
         act=eta_child,
     ),
-    Scenario(name="retries", what="a restart cuts off the third try of a task", act=retries, cause="unit-stop", idle=1),
+    Scenario(
+        name="retries", what="a restart cuts off the third try of a task", act=retries, cause="unit-stop", idle=1
+    ),
     Scenario(
         name="rate_limit",
         what="SIGKILL of a child whose task began before an older one that a rate limit held back",
@@ -159,7 +163,7 @@ SCENARIOS = (
         what="--autoscale grows and shrinks the pool, which kills nothing; later one busy child is killed",
         act=autoscale,
         options="--autoscale=3,1 -l INFO",
-        settings="Environment=AUTOSCALE_KEEPALIVE=3",
+        environment="AUTOSCALE_KEEPALIVE=3",
     ),
     Scenario(
         name="solo_main",
@@ -196,14 +200,15 @@ SCENARIOS = (
         name="visibility",
         what="SIGKILL of the main process with a late task: delivered again after the visibility timeout (kombu sweeps every 100 s)",
         act=visibility,
-        settings="Restart=always\nEnvironment=SHOP_VISIBILITY=10",
+        settings="Restart=always",
+        environment="SHOP_VISIBILITY=10",
         celeries=("5.7",),
     ),
     Scenario(
         name="visibility_twice",
         what="a late task outlives the visibility timeout and is delivered again while healthy: no kill, one duplicate",
         act=twice,
-        settings="Environment=SHOP_VISIBILITY=10",
+        environment="SHOP_VISIBILITY=10",
         celeries=("5.7",),
     ),
 )

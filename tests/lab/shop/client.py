@@ -2,11 +2,13 @@
 
 usage: python -m shop.client send '[{"task": "sleepy", "args": [5], "queue": "a", "countdown": 10}]'   prints the ids, one a line
        python -m shop.client revoke ID...     revokes and terminates
+       python -m shop.client waiting          prints the ids of the tasks whose messages the broker still has
        python -m shop.client shutdown         asks all workers to shut down
        python -m shop.client prepare          creates the run log's tables
 """
 
 import json
+import re
 import sys
 from typing import List
 
@@ -20,6 +22,27 @@ def send(orders: str) -> None:
         print(app.send_task(name, args=args, **order).id)
 
 
+def waiting() -> List[str]:
+    """Return the ids of the tasks whose messages are in a queue, or were handed out and not acknowledged."""
+    with app.connection_for_read() as connection:
+        channel = connection.default_channel
+        if connection.transport.driver_type == "redis":
+            client = channel.client
+            kinds = {key: client.type(key) for key in client.keys()}
+            texts = [text for key, kind in kinds.items() if kind == b"list" for text in client.lrange(key, 0, -1)]
+            texts += [text for key, kind in kinds.items() if kind == b"hash" for text in client.hvals(key)]
+            return sorted({found for text in texts for found in re.findall(r'"id": "([^"]+)"', text.decode())})
+        found = []
+        for queue in ("a", "b"):
+            while True:
+                # Not acknowledged: when the connection closes they are back in the queue.
+                message = channel.basic_get(queue)
+                if message is None:
+                    break
+                found.append(message.headers["id"])
+        return sorted(found)
+
+
 def main(words: List[str]) -> None:
     """Do what the first word says."""
     verb, rest = words[0], words[1:]
@@ -29,6 +52,8 @@ def main(words: List[str]) -> None:
         app.control.revoke(rest, terminate=True)
     elif verb == "shutdown":
         app.control.shutdown()
+    elif verb == "waiting":
+        print("\n".join(waiting()))
     elif verb == "prepare":
         run_log.create()
     else:

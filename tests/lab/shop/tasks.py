@@ -144,7 +144,9 @@ def boom() -> None:
 def chatty() -> None:
     """Log and print the words of kills."""
     logger.error("Process 'ForkPoolWorker-1' pid:%s exited with 'signal 9 (SIGKILL)'", os.getpid())
-    logging.getLogger("shop").error("Task handler raised error: WorkerLostError('Worker exited prematurely: signal 9.')")
+    logging.getLogger("shop").error(
+        "Task handler raised error: WorkerLostError('Worker exited prematurely: signal 9.')"
+    )
     print("Out of memory: Killed process", os.getpid(), "(celery)")
     print("celery@a.service: State 'stop-sigterm' timed out. Killing.")
     time.sleep(1)

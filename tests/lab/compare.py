@@ -1,0 +1,110 @@
+"""Compare what kill-audit reports with the truth: kills, names, causes, fates, verdicts, deploy windows, idle deaths, duplicates."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from .truth import Kill, Truth
+
+# What a report may say of a run, by what the broker says became of it. "lost" of a message that still waits would be a lie.
+FATES = {
+    "redelivered": {"redelivered"},
+    "waiting": {"pending", "requeued", "unknown"},
+    "gone": {"lost", "revoked", "unknown"},
+}
+
+
+def differences(report: dict[str, Any], truth: Truth, table: str | None = None) -> list[str]:
+    """Return a line for everything that the report says wrongly; none if it tells the truth.
+
+    `table`: the run log's table that the report was reconciled with, if it was.
+    """
+    return [
+        *_kills(report, truth, table),
+        *_deploys(report, truth),
+        *_duplicates(report, truth),
+        *_idle_deaths(report, truth),
+    ]
+
+
+def _kills(report: dict[str, Any], truth: Truth, table: str | None) -> Iterator[str]:
+    found: list[dict[str, Any]] = list(report["kills"])
+    for kill in truth.kills:
+        same = _same_kill(kill, found, nameable=truth.scenario.nameable)
+        if same is None:
+            yield f"missed: {_words(kill)}"
+            continue
+        found.remove(same)
+        if truth.scenario.nameable and (same["task"]["name"], same["task"]["id"]) != (kill.run.task, kill.run.id):
+            yield f"named {same['task']['name']}[{same['task']['id']}]: {_words(kill)}"
+        if same["cause"] != kill.cause:
+            yield f"cause {same['cause']} for {kill.cause}: {_words(kill)}"
+        if same["fate"] not in FATES[kill.fate]:
+            yield f"fate {same['fate']} for {kill.fate}: {_words(kill)}"
+        at = datetime.fromisoformat(same["at"]).timestamp()
+        if not kill.run.started <= at <= truth.until:
+            yield f"at {same['at']}, which is outside of the run's life: {_words(kill)}"
+        expected = table and verdict(kill, truth, table)
+        if expected and same["task"]["id"] and same["verdict"] != expected:
+            yield f"verdict {same['verdict']} for {expected}: {_words(kill)}"
+    for extra in found:
+        yield f"extra: {extra['at']} {extra['unit']} {extra['task']['name']}[{extra['task']['id']}] {extra['cause']}"
+
+
+def _same_kill(kill: Kill, found: list[dict[str, Any]], *, nameable: bool) -> dict[str, Any] | None:
+    """Find the reported kill that is this one: by its child or else by its id; unnamed ones only where nothing can be named."""
+    of_unit = [one for one in found if one["unit"] == kill.run.unit]
+    by_child = [one for one in of_unit if one["child_pid"] == kill.run.process.pid]
+    by_id = [one for one in of_unit if one["task"]["id"] == kill.run.id and one["child_pid"] is None]
+    unnamed = [one for one in of_unit if one["task"]["id"] is None and not nameable]
+    return next(iter([*by_child, *by_id, *unnamed]), None)
+
+
+def verdict(kill: Kill, truth: Truth, table: str) -> str:
+    """Return what the run log must say of a killed run.
+
+    Its row in `run_log_start` stays open. `run_log_end` has no row of it, at most one of a later run of the same id that finished.
+    """
+    if table == "run_log_start":
+        return "stuck"
+    later = any(run.id == kill.run.id and run.started > kill.run.started and run.end == "end" for run in truth.runs)
+    return "recovered" if later else "missing"
+
+
+def _deploys(report: dict[str, Any], truth: Truth) -> Iterator[str]:
+    reported = [
+        (tuple(sorted(one["units"])), datetime.fromisoformat(one["since"]), datetime.fromisoformat(one["until"]))
+        for one in report["deploys"]
+    ]
+    for deploy in truth.deploys:
+        same = [
+            one
+            for one in reported
+            if one[0] == tuple(sorted(deploy.units))
+            and one[1].timestamp() < deploy.until
+            and one[2].timestamp() > deploy.since
+        ]
+        if len(same) != 1:
+            yield f"{len(same)} deploys for one of {deploy.units}"
+        reported = [one for one in reported if one not in same]
+    if truth.scenario.deploys_only_ours:
+        for units, since, until in reported:
+            yield f"no such deploy: {units} from {since} to {until}"
+
+
+def _duplicates(report: dict[str, Any], truth: Truth) -> Iterator[str]:
+    finished = Counter(run.id for run in truth.runs if run.end == "end")
+    twice = {task for task, times in finished.items() if times > 1}
+    reported = {one["task"]["id"] for one in report["duplicates"]}
+    for task in sorted(twice ^ reported):
+        yield f"duplicate {'missed' if task in twice else 'that is none'}: {task}"
+
+
+def _idle_deaths(report: dict[str, Any], truth: Truth) -> Iterator[str]:
+    if truth.scenario.idle is not None and len(report["idle_deaths"]) != truth.scenario.idle:
+        yield f"{len(report['idle_deaths'])} idle deaths for {truth.scenario.idle}"
+
+
+def _words(kill: Kill) -> str:
+    return f"{kill.run.unit} {kill.run.task}[{kill.run.id}] of process {kill.run.process.pid}"

@@ -1,0 +1,112 @@
+"""Real workers are killed, and kill-audit must tell the truth about it. `KILL_AUDIT_LAB` chooses: `quick` (default), `all`, or names."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .compare import differences
+from .container import Container
+from .root import AUDIT_VENV, CELERIES, PROJECT, Celery, available, obstacles
+from .runner import laboratory, play
+from .scenario import Scenario
+from .scenarios import SCENARIOS
+from .stage import Stage
+from .truth import Truth
+
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
+
+
+def chosen() -> list[object]:
+    """Return the scenarios to play, each with a Celery."""
+    wanted = os.environ.get("KILL_AUDIT_LAB", "quick")
+    return [
+        pytest.param(celery, scenario, id=f"{scenario.name}-{celery.version}")
+        for celery in CELERIES
+        for scenario in SCENARIOS
+        if celery.version in scenario.celeries
+        if wanted == "all"
+        or scenario.name in wanted.split(",")
+        or (wanted == "quick" and scenario.quick and celery is CELERIES[0])
+    ]
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
+    """A booted machine with kill-audit installed from its wheel."""
+    if obstacles():
+        reason = "the kill lab can't run here: " + "; ".join(obstacles())
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    wheels = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), str(PROJECT)]
+    subprocess.run(build, check=True)
+    [wheel] = wheels.glob("kill_audit-*.whl")
+    with laboratory() as container:
+        inside = Path("/var/tmp") / wheel.name  # noqa: S108  the container's own
+        (container.root / str(inside).lstrip("/")).write_bytes(wheel.read_bytes())
+        container.run(f"{AUDIT_VENV}/bin/pip", "install", "--quiet", "--no-index", "--no-deps", str(inside))
+        yield container
+
+
+@pytest.mark.parametrize(("celery", "scenario"), chosen())
+def test_report_tells_the_truth(machine: Container, celery: Celery, scenario: Scenario) -> None:
+    """A report equals the truth, on the live journal as an unprivileged user and on the machine's files from outside it."""
+    if celery not in available():
+        pytest.skip(f"no Python {celery.python} here for Celery {celery.version}")
+    with play(machine, celery, scenario) as (stage, truth):
+        told = {
+            f"{place}, {log}": differences(report, truth, table)
+            for place, run in (("inside", inside), ("outside", outside))
+            for log, table, options in run_logs(stage, place)
+            for report in [run(stage, truth, options)]
+        }
+    assert told == dict.fromkeys(told, [])
+
+
+def run_logs(stage: Stage, place: str) -> Iterator[tuple[str, str | None, tuple[str, ...]]]:
+    """Return the run logs to reconcile with: none, each design in SQLite, and one in PostgreSQL."""
+    shop = stage.container.root / "srv/shop" if place == "outside" else Path("/srv/shop")
+    sockets = f"/proc/{stage.container.leader}/root/run/postgresql" if place == "outside" else "/run/postgresql"
+    sqlite, postgres = f"sqlite:///{shop}/runlog.sqlite3", f"postgresql+psycopg:///shop?host={sockets}"
+    yield "no run log", None, ()
+    for kind, url, table in (
+        ("SQLite", sqlite, "run_log_end"),
+        ("SQLite", sqlite, "run_log_start"),
+        ("PostgreSQL", postgres, "run_log_start"),
+    ):
+        yield f"{table} in {kind}", table, ("--run-log", url, "--run-log-table", table, "--settle", "0")
+
+
+def inside(stage: Stage, truth: Truth, options: tuple[str, ...]) -> dict[str, object]:
+    """Report on the live journal, as a user who may only read it."""
+    command = [f"{AUDIT_VENV}/bin/kill-audit", *arguments(truth), *options]
+    command += [word for name in truth.scenario.evidence for word in ("--file", f"/var/log/celery/{name}")]
+    return parsed(stage.container.run(*command, user="auditor", check=False))
+
+
+def outside(stage: Stage, truth: Truth, options: tuple[str, ...]) -> dict[str, object]:
+    """Report on the machine's files, from outside it."""
+    stage.run("journalctl", "--sync")
+    log = stage.container.root / "var/log"
+    command = [sys.executable, "-m", "kill_audit", *arguments(truth), *options]
+    for folder in (log / "journal").iterdir():
+        command += ["--directory", str(folder)]
+    command += [word for name in truth.scenario.evidence for word in ("--file", str(log / "celery" / name))]
+    return parsed(subprocess.run(command, check=False, capture_output=True, text=True))
+
+
+def arguments(truth: Truth) -> list[str]:
+    """Return what every report is asked with."""
+    window = ["--since", f"@{truth.since:.6f}", "--until", f"@{truth.until:.6f}"]
+    return ["report", "--output", "json", "--exit-zero", "--unit", "celery@*", *window]
+
+
+def parsed(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    """Return the report that was printed."""
+    assert done.returncode == 0, done.stderr
+    report: dict[str, object] = json.loads(done.stdout)
+    return report
