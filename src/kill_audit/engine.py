@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -114,7 +115,7 @@ class _Child(Generic[Item, Result]):
     @classmethod
     def start(cls, function: Callable[[Item], Result], item: Item, timeout: float | None) -> "_Child[Item, Result]":
         context = multiprocessing.get_context(_START_METHOD)
-        context.set_forkserver_preload([__name__, _module_of(function)])
+        context.set_forkserver_preload(_preloaded(function))
         answers, other_end = context.Pipe(duplex=False)
         process = context.Process(target=_in_child, args=(function, item, other_end), daemon=True)
         process.start()
@@ -192,9 +193,15 @@ def _cause_of_death(exit_code: int | None) -> str:
     return f"signal {-exit_code} ({name})"
 
 
-def _module_of(function: Callable[[Item], Result]) -> str:
+def _preloaded(function: Callable[[Item], Result]) -> list[str]:
+    """List what the fork server imports once, so that no child has to.
+
+    `__main__` is among it because multiprocessing has every child import the program's main module; it is named by its
+    module's own name as well for a program that runs as `python -m`.
+    """
     inner = function.func if isinstance(function, partial) else function
-    return str(inner.__module__)
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return ["__main__", *([] if spec is None else [spec.name]), __name__, inner.__module__]
 
 
 def _is_fragile(item: object) -> bool:

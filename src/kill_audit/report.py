@@ -6,7 +6,10 @@ Rules of this file: nothing new is decided here; every number of `totals` is der
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from hashlib import sha256
+
+import msgspec
 
 from kill_audit import __version__, document
 from kill_audit.advice import advise
@@ -15,6 +18,7 @@ from kill_audit.coverage import Judgement
 from kill_audit.deploys import Deploy
 from kill_audit.document import timestamp
 from kill_audit.entry import Micros, Problem, Question
+from kill_audit.errors import UsageError
 from kill_audit.grammar.signals import signal_name
 from kill_audit.incidents import Incident
 from kill_audit.reconcile import Finding, Reconciled, Row
@@ -132,6 +136,63 @@ def totals(kills: Sequence[document.Kill], *, ghosts: int, idle: int, blind: int
 
 def _ranked(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def narrowed(
+    whole: document.Document,
+    *,
+    tasks: Sequence[str] = (),
+    causes: Sequence[str] = (),
+    verdicts: Sequence[str] = (),
+    deploys: Sequence[str] = (),
+) -> document.Document:
+    """Keep the kills that every filter lets pass, and count anew; the evidence and the other lists stay as they are.
+
+    Args:
+        whole: the document.
+        tasks: globs of task names.
+        causes: globs of causes.
+        verdicts: globs of verdicts; a kill without one passes only without this filter.
+        deploys: ids of deploy windows, or `last`.
+
+    Raises:
+        UsageError: there is no such deploy window.
+    """
+    wanted = {_deploy_named(word, whole.deploys) for word in deploys}
+    kills = tuple(
+        kill
+        for kill in whole.kills
+        if _passes(kill.task.name, tasks)
+        and _passes(kill.cause, causes)
+        and _passes(kill.verdict, verdicts)
+        and (not wanted or kill.deploy in wanted)
+    )
+    before = whole.totals
+    return msgspec.structs.replace(
+        whole,
+        kills=kills,
+        offenders=_offenders(kills),
+        totals=totals(
+            kills,
+            ghosts=before.ghosts,
+            idle=before.idle_deaths,
+            blind=before.blind_deaths,
+            not_losses=before.not_losses,
+        ),
+    )
+
+
+def _passes(value: str | None, globs: Sequence[str]) -> bool:
+    return not globs or (value is not None and any(fnmatchcase(value, glob) for glob in globs))
+
+
+def _deploy_named(word: str, deploys: Sequence[document.Deploy]) -> str:
+    if word == "last" and deploys:
+        return deploys[-1].id
+    if any(one.id == word for one in deploys):
+        return word
+    known = ", ".join(one.id for one in deploys[-5:]) or "there is none in this window"
+    raise UsageError(f"--deploy {word}: no such deploy window", hint=f"the last ones: {known}")
 
 
 # -- kills ----------------------------------------------------------------

@@ -17,6 +17,7 @@ from kill_audit.runlog import explain, open_run_log
 
 Fill = Callable[..., None]
 
+WRONG = "hunter2"  # a password of nobody
 GOOD = "task_id,task_name,status,started_at,finished_at,worker\n"
 
 
@@ -37,9 +38,9 @@ def test_a_refused_login_is_one_line(request: pytest.FixtureRequest, place: str)
     """A wrong password gives one line that names neither password, and says where the password is looked for."""
     url: sa.URL = request.getfixturevalue(place)
     with pytest.raises(RunLogError, match=r"(?i)(password authentication failed|access denied)") as refusal:
-        open_run_log(shown(url.set(password="hunter2")))  # noqa: S106 -- a wrong one
+        open_run_log(shown(url.set(password=WRONG)))
     told = "".join(traceback.format_exception(refusal.value))
-    assert ("\n" in refusal.value.message, "hunter2" in told, refusal.value.__context__) == (False, False, None)
+    assert ("\n" in refusal.value.message, WRONG in told, refusal.value.__context__) == (False, False, None)
     assert "KILL_AUDIT_RUN_LOG_PASSWORD" in refusal.value.hint
 
 
@@ -116,7 +117,7 @@ def test_an_own_table_goes_before_celerys(database: sa.URL, fill: Fill) -> None:
     """Where an app has its own run log beside Celery's result table, its own is taken."""
     fill(
         database,
-        "CREATE TABLE celery_taskmeta (task_id varchar(9), status varchar(9), result text, date_done date, traceback text)",
+        "CREATE TABLE celery_taskmeta (task_id int, status varchar(9), result text, date_done date, traceback text)",
         "CREATE TABLE runs (task_id varchar(9), status varchar(9), started_at timestamp NULL)",
     )
     assert open_run_log(shown(database)).facts.table == "runs"

@@ -1,4 +1,5 @@
 """Cells, status words, ids and names of columns: what needs no place."""
+# ruff: noqa: DTZ001 -- times without a zone are the point
 
 import datetime as dt
 import decimal
@@ -10,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy.types import TypeEngine
 
 from kill_audit.reconcile import State
 from kill_audit.runlog import columns
@@ -31,7 +33,7 @@ def reader(zone: str | None = None) -> CellReader:
     [
         dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC),
         dt.datetime(2026, 11, 30, 7, tzinfo=dt.timezone(dt.timedelta(hours=-5))),
-        dt.datetime(2026, 11, 30, 12),  # noqa: DTZ001 -- a time without a zone is the point
+        dt.datetime(2026, 11, 30, 12),
         "2026-11-30T12:00:00Z",
         "2026-11-30 12:00:00.000000",
         "2026-11-30 12:00:00+00",
@@ -76,7 +78,7 @@ def test_a_day_is_its_midnight() -> None:
 @given(
     st.datetimes(dt.datetime(1980, 1, 1), dt.datetime(2100, 1, 1)),
     st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kolkata"]),
-)  # noqa: DTZ001
+)
 def test_a_time_without_a_zone_is_what_a_clock_showed(shown: dt.datetime, zone: str) -> None:
     """A time without a zone is read so that a clock in the zone showed it, unless the clock skipped it."""
     read = reader(zone).moment(shown) or 0
@@ -148,7 +150,14 @@ def test_every_spelling_for_a_search_means_its_state(state: State, data: st.Data
 @given(st.uuids())
 def test_an_id_survives_every_column(task_id: uuid.UUID) -> None:
     """An id is looked for in the form in which each type of column holds it, and read back as the same text."""
-    kinds = [sa.Uuid(), sa.String(36), sa.CHAR(32), sa.BINARY(16), sa.Text(), sa.types.NullType()]
+    kinds: list[TypeEngine[Any]] = [
+        sa.Uuid(),
+        sa.String(36),
+        sa.CHAR(32),
+        sa.BINARY(16),
+        sa.Text(),
+        sa.types.NullType(),
+    ]
     for kind in kinds:
         column = IdColumn(kind)
         assert {column.text(form) for form in column.forms(str(task_id))} == {str(task_id)}

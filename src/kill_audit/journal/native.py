@@ -27,6 +27,8 @@ _HEADER_BYTES: Final = 208  # what every version has (systemd's docs/JOURNAL_FIL
 _ONLINE: Final = 1
 _FEATURES: Final = {1: "XZ", 2: "LZ4", 4: "KEYED-HASH", 8: "ZSTD", 16: "COMPACT"}  # the header's incompatible flags
 _YEAR_10000: Final = 253_402_300_800_000_000  # what lies beyond is no time, but damage
+# Of a damaged entry: a field without "=", a name that is no text, a size beyond all memory (ENOMEM).
+_UNREADABLE: Final = (OSError, UnicodeDecodeError, MemoryError)
 _KEY_FIELDS: Final = ("_PID", *ORIGIN_FIELDS)
 _MOST_KNOWN: Final = 20_000
 # What sd_journal_open_files(3) answers for a file that it refuses, as journalctl words it (journal-util.c).
@@ -171,7 +173,7 @@ class _Entries:
                 last = reader._get_realtime()
                 if columns.asked_for(last):
                     self._add(last)
-            except (OSError, UnicodeDecodeError) as error:
+            except _UNREADABLE as error:
                 yield from damage.met(f"entry {self.count:,} cannot be read whole: {_why(error)}", since=last)
                 if self.count == 0:  # it fails before the first entry, and would do so for ever
                     break
@@ -187,7 +189,7 @@ class _Entries:
         monotonic, cursor = int(reader._get_monotonic()[0]), reader._get_cursor()
         try:
             raw = reader._get_all()
-        except (OSError, UnicodeDecodeError):  # a field without "=", or a name that is no text
+        except _UNREADABLE:
             self._columns.add_entry(time, monotonic, cursor, self._what_is_left())
             raise
         if list in map(type, raw.values()):  # a field that repeats: its first value counts
@@ -208,7 +210,7 @@ class _Entries:
         """Give the fields that can be read one by one of an entry that cannot be read whole."""
         fields = {}
         for name in sorted(WANTED_FIELDS):
-            with contextlib.suppress(OSError, KeyError):
+            with contextlib.suppress(*_UNREADABLE, KeyError):
                 fields[name] = decode(self._reader._get(name))
         return fields
 

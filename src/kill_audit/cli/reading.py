@@ -1,0 +1,183 @@
+"""From options to a document: opens what they name, runs the scans, and tells how far it is."""
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kill_audit import when
+from kill_audit.audit import Scan, audit
+from kill_audit.classify import TaskSettings
+from kill_audit.cli.options import DEFAULT_SPAN, Reading
+from kill_audit.document import Document
+from kill_audit.entry import Problem, Question, Source
+from kill_audit.errors import UsageError
+from kill_audit.reconcile import RunLog
+from kill_audit.timeline import Partial
+
+_SECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a command works on: the sources, the question put to them, and the moment it was put (µs)."""
+
+    sources: tuple[Source, ...]
+    question: Question
+    now: int
+
+
+def document_of(
+    asked: Reading, *, stdin: bool = False, settings: Mapping[str, TaskSettings] | None = None
+) -> Document:
+    """Read what the options name and audit it."""
+    evidence = evidence_of(asked, stdin=stdin)
+    return audit(
+        evidence.sources,
+        run_log_of(asked),
+        evidence.question,
+        Scans(quiet=asked.quiet),
+        now=evidence.now,
+        settings=settings,
+    )
+
+
+def evidence_of(asked: Reading, *, stdin: bool = False) -> Evidence:
+    """Open the sources and resolve the window.
+
+    Raises:
+        UsageError: words that cannot be understood, or that exclude each other.
+        SourceError: something named is missing or may not be read.
+    """
+    now = time.time_ns() // 1000
+    window = when.window(asked.since, asked.until, now=now, zone=asked.zone, default_span=DEFAULT_SPAN)
+    lead = when.span(asked.lead_in)
+    question = Question(
+        since=window.since,
+        until=window.until,
+        read_since=window.since - lead,
+        read_until=window.until + lead,
+        units=tuple(_unit(unit) for unit in asked.units),
+        assume_timezone=asked.assume_timezone,
+        assume_year=asked.assume_year,
+    )
+    return Evidence(sources=_sources(asked, stdin=stdin), question=question, now=now)
+
+
+def _unit(word: str) -> str:
+    """Complete a unit's name as systemctl does: `celery` is `celery.service`."""
+    return word if "." in word or any(mark in word for mark in "*?[") else f"{word}.service"
+
+
+def _sources(asked: Reading, *, stdin: bool) -> tuple[Source, ...]:
+    from kill_audit import journal  # noqa: PLC0415 - not needed for --help
+
+    named = bool(asked.files or asked.directories or stdin)
+    host = [name for name in ("root", "namespace") if getattr(asked, name) is not None]
+    host += [name for name in ("merge", "user") if getattr(asked, name)]
+    if named and host:
+        raise UsageError(
+            f"--{host[0]} names this host's journal, and --file, -D and `-` name others",
+            hint="name one or the other",
+        )
+    if named:
+        found = journal.open_sources(
+            files=asked.files, directories=asked.directories, stdin=sys.stdin.buffer if stdin else None
+        )
+    else:
+        found = journal.open_host(user=asked.user, namespace=asked.namespace, merge=asked.merge, root=asked.root)
+    if asked.boot is None:
+        return found
+    return journal.in_boot(found, asked.boot, where=_where(asked))
+
+
+def _where(asked: Reading) -> list[str]:
+    """The words that name the same journals to journalctl."""
+    words = [word for folder in asked.directories for word in ("--directory", folder)]
+    words += ["--root", asked.root] if asked.root else []
+    return words + (["--merge"] if asked.merge else [])
+
+
+def run_log_of(asked: Reading) -> RunLog | None:
+    """Open the app's run log, if one is named."""
+    if asked.run_log is None:
+        return None
+    from kill_audit.runlog import open_run_log  # noqa: PLC0415 - SQLAlchemy is heavy
+
+    return open_run_log(asked.run_log, table=asked.run_log_table, preset=asked.run_log_preset)
+
+
+# -- running the scans --------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scans:
+    """Runs scans side by side (`audit.Each`); a scan whose process died is a source that could not be read."""
+
+    quiet: bool = False
+
+    def __call__(self, function: Callable[[Scan], Partial], items: Sequence[Scan]) -> Sequence[Partial]:
+        """Give the results in the order of the items."""
+        from kill_audit import engine  # noqa: PLC0415 - multiprocessing is not needed for --help
+
+        bar = _Bar(shown=not self.quiet and sys.stderr.isatty())
+        try:
+            return engine.run(_Unpacked(function), [_Item(*item) for item in items], progress=bar.step, on_lost=_lost)
+        finally:
+            bar.end()
+
+
+class _Bar:
+    """One line on stderr that says how far a long read is; nothing for a short one, or where nobody looks."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._shown = shown
+        self._since = time.monotonic()
+        self._drawn = False
+
+    def step(self, done: int, total: int, name: str) -> None:
+        if not self._shown or total < 2 or time.monotonic() - self._since < 1.0:
+            return
+        filled = 20 * done // total
+        sys.stderr.write(f"\r\x1b[K[{'#' * filled}{'.' * (20 - filled)}] {done} of {total} read  {name[-40:]}")
+        sys.stderr.flush()
+        self._drawn = True
+
+    def end(self) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+class _Item:
+    """A scan to run, as the engine wants it: with a name, and whether it may end its process."""
+
+    def __init__(self, source: Source, question: Question) -> None:
+        self.source = source
+        self.question = question
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def fragile(self) -> bool:
+        return bool(getattr(self.source, "fragile", True))
+
+
+class _Unpacked:
+    """Unpacks an item for `scan`; picklable."""
+
+    def __init__(self, function: Callable[[Scan], Partial]) -> None:
+        self.function = function
+        self.__module__ = function.__module__
+
+    def __call__(self, item: _Item) -> Partial:
+        return self.function((item.source, item.question))
+
+
+def _lost(item: _Item, reason: str) -> Partial:
+    return Partial(
+        source=item.name,
+        problems=(Problem(code="damaged", detail=f"the process that read it ended ({reason}): nothing of it counts"),),
+    )
