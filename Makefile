@@ -1,10 +1,5 @@
-# make report   the sample report: all it needs, in .venv
-# make test     everything: all it needs, then lint, types, imports and tests
-# make quick    lint, types, imports and the tests that need no services
-# make help     the rest
-#
-# Debian 12 or 13 or Ubuntu 24.04 with python3 and make is enough: what else is needed comes from apt (as root or by sudo)
-# and from PyPI. Everything that is installed by pip lies in .venv; nothing is started as a service of this host.
+# Debian 12 or 13 or Ubuntu 24.04 with python3 and make is enough. What else is needed comes from apt (as root or by sudo) and
+# from PyPI; what pip installs lies in .venv, and nothing is started as a service of this host. `make help` lists the targets.
 
 SHELL = /bin/sh
 .DELETE_ON_ERROR:
@@ -12,14 +7,85 @@ SHELL = /bin/sh
 
 VENV = .venv
 BIN = $(VENV)/bin
-# Exact releases, of what runs and of what builds. (uv and conda set PYTHONPATH and PIP_* too: those are the user's own.)
+PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
+# The exact releases, of what runs and of what builds it.
 LOCKED = --constraint requirements.lock --build-constraint requirements.lock
 
 SAMPLE_REPORT = report --utc --since '2026-11-30 12:02 UTC' --until '2026-11-30 12:09 UTC' \
     --file 'sample_journals/*/journal.export' --run-log sample_journals/run_log.csv --exit-zero
 
+# What the tests start or run: journal tools, database servers, a browser.
+TEST_PACKAGES = systemd systemd-journal-remote xz-utils zstd postgresql mariadb-server-core mariadb-client-core chromium
+LAB_PACKAGES = mmdebstrap systemd-container
+
 PYTEST = $(BIN)/pytest -q -n 2 --dist loadgroup
+
+# Everything is looked at, also after a failure; what pytest says comes last.
+define CHECK
+@status=0; \
+$(BIN)/ruff check --quiet . || status=1; \
+$(BIN)/ruff format --check --quiet . || { echo 'ruff format: run $(BIN)/ruff format' >&2; status=1; }; \
+$(BIN)/mypy || status=1; \
+$(BIN)/lint-imports --no-logo || status=1; \
+$(PYTEST) $(1) || status=1; \
+exit $$status
+endef
 
 .PHONY: report
 report: $(VENV)/.installed ## print the report on sample_journals
 	@$(BIN)/kill-audit $(SAMPLE_REPORT)
+
+.PHONY: test
+test: $(VENV)/.services ## all tests but the kill lab's, after lint, types and imports
+	$(call CHECK,-m 'not lab')
+
+.PHONY: quick
+quick: $(VENV)/.tools ## lint, types, imports, and the tests that need no services
+	$(call CHECK,-m 'not lab and not service and not journal' tests)
+
+.PHONY: lab
+lab: $(VENV)/.lab ## boot a real systemd, kill real workers, and compare (needs root); the quick scenarios
+	@KILL_AUDIT_LAB=quick $(PYTEST) -m lab tests/lab
+
+.PHONY: lab-all
+lab-all: $(VENV)/.lab ## the same with every scenario and Celery, or with SCENARIO=name,name
+	@KILL_AUDIT_LAB='$(or $(SCENARIO),all)' $(PYTEST) -m lab tests/lab
+
+.PHONY: bless
+bless: $(VENV)/.tools ## take over what the tests say now as what is expected
+	@KILL_AUDIT_BLESS=1 $(BIN)/pytest -q -p no:randomly -k golden tests
+
+.PHONY: docs
+docs: $(VENV)/.tools ## write the parts of README.md and docs/ that are made from the package
+	@$(BIN)/python tests/documentation.py
+
+.PHONY: samples
+samples: $(VENV)/.installed ## make sample_journals/run_log.csv of the recordings' run logs
+	@$(BIN)/python tests/samples.py
+
+.PHONY: lock
+lock: $(VENV)/.installed ## resolve all releases anew into requirements.lock
+	@sh tests/setup/lock.sh $(BIN)/python >requirements.lock.part && mv requirements.lock.part requirements.lock
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Stamps: what was installed, and of which recipe.
+
+$(VENV)/.installed: pyproject.toml requirements.lock tests/setup/virtualenv.sh tests/setup/packages.sh
+	@sh tests/setup/virtualenv.sh $(VENV) $(LOCKED)
+	@$(PIP) install $(LOCKED) --editable .
+	@touch $@
+
+$(VENV)/.tools: $(VENV)/.installed
+	@$(PIP) install $(LOCKED) --editable '.[all]' --group dev
+	@touch $@
+
+$(VENV)/.services: $(VENV)/.tools Makefile
+	@sh tests/setup/packages.sh $(TEST_PACKAGES)
+	@touch $@
+
+$(VENV)/.lab: $(VENV)/.tools Makefile
+	@sh tests/setup/packages.sh $(LAB_PACKAGES)
+	@touch $@

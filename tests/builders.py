@@ -15,6 +15,8 @@ from kill_audit.audit import audit
 from kill_audit.classify import TaskSettings
 from kill_audit.document import Document, RunLogFacts
 from kill_audit.entry import BATCH_ENTRIES, Batch, Micros, Origin, Problem, Question, Source
+from kill_audit.events import Event, Line
+from kill_audit.grammar import recognise
 from kill_audit.reconcile import Row, RunLog, State
 
 SECOND = 1_000_000
@@ -98,6 +100,36 @@ class Memory:
         asked = [entry for entry in self.entries if question.read_since <= entry.realtime < question.read_until]
         for place in range(0, len(asked), self.at_once):
             yield batch_of(asked[place : place + self.at_once])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A task line that the grammar recognised."""
+
+    kind: Line
+    task_id: str
+    task_name: str
+    process: str
+    number: float = 0.0
+
+
+def recognised(*entries: Entry, question: Question | None = None) -> tuple[Said | Event, ...]:
+    """Give what the grammar recognises in entries, in their order."""
+    lines, found = recognise(batch_of(entries), question or EVERYTHING)
+    said: list[tuple[int, Said | Event]] = [
+        (
+            row,
+            Said(
+                kind=Line(lines.kind[place]),
+                task_id=lines.task_id[place],
+                task_name=lines.task_name[place],
+                process=lines.process[place],
+                number=lines.number[place],
+            ),
+        )
+        for place, row in enumerate(lines.row)
+    ]
+    return tuple(thing for _, thing in sorted([*said, *found], key=lambda item: item[0]))
 
 
 # -- a host's journal in one boot ------------------------------------------------------------------------------------
@@ -198,7 +230,7 @@ class Journal:
                 vouched=self.origin.vouched,
             ),
             message=message,
-            cursor=f"s={self.origin.boot_id or self.host};i={len(self.entries):08x};t={self.now}",
+            cursor=f"s={self.origin.boot_id or self.host};t={self.now}",
             fields=fields,
         )
         self.entries.append(entry)

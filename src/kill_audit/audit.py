@@ -38,6 +38,8 @@ def audit(
     *,
     now: Micros,
     settings: Mapping[str, TaskSettings] | None = None,
+    settle: Micros = reconcile.SETTLE,
+    deploy_gap: Micros = deploys.JOINED_WITHIN,
 ) -> Document:
     """Find every killed run in the sources and reconcile it with the run log.
 
@@ -48,11 +50,13 @@ def audit(
         each: runs `scan` over (source, question) pairs and returns the results in their order.
         now: the moment at which the run log is read, microseconds since the epoch.
         settings: acknowledgement settings by task name, where the user states them.
+        settle: how old a death must be before a missing row is called missing, microseconds.
+        deploy_gap: how far apart two stops may lie and still belong to one deploy, microseconds.
     """
     history = timeline.join(partials_of(sources, question, each))
     scene = classify.scene_of(history, settings)
     kills = classify.judge(history.deaths, scene)
-    windows = deploys.deploys_of(history, kills, question)
+    windows = deploys.deploys_of(history, kills, question, deploy_gap)
     inside = [kill for kill in kills if question.since <= kill.at < question.until]
     return report.report(
         report.Findings(
@@ -63,7 +67,7 @@ def audit(
             kills=kills,
             deploys=windows,
             incidents=incidents.incidents_of(inside, windows),
-            reconciled=reconcile.reconcile(inside, history, run_log, question, now),
+            reconciled=reconcile.reconcile(inside, history, run_log, question, now, settle=settle),
             now=now,
         )
     )

@@ -159,9 +159,10 @@ def _told(history: History, since: Micros, until: Micros) -> Iterable[Problem]:
     for life in history.lives:
         if _touches(life, since, until):
             yield from _of_life(life)
-    for group, _ in history.told.worker:
-        for event in history.told.worker[group, _]:
-            if isinstance(event, events.LogsToFile):
+    seen = {life.group.unit for life in history.lives if life.started is not None or life.runs}
+    for (group, _), said in history.told.worker.items():
+        for event in said:
+            if isinstance(event, events.LogsToFile) and group.unit not in seen:
                 yield Problem(
                     code="logs-to-file",
                     host=group.machine,

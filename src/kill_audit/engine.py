@@ -194,14 +194,15 @@ def _cause_of_death(exit_code: int | None) -> str:
 
 
 def _preloaded(function: Callable[[Item], Result]) -> list[str]:
-    """List what the fork server imports once, so that no child has to.
+    """List what the fork server imports once, so that no child has to: multiprocessing has each import the program too.
 
-    `__main__` is among it because multiprocessing has every child import the program's main module; it is named by its
-    module's own name as well for a program that runs as `python -m`.
+    The program is this package's `__main__`, whether it was started by its name or by `python -m`.
     """
     inner = function.func if isinstance(function, partial) else function
+    program = f"{__name__.partition('.')[0]}.__main__"
     spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return ["__main__", *([] if spec is None else [spec.name]), __name__, inner.__module__]
+    is_started = program in sys.modules or (spec is not None and spec.name == program)
+    return [*([program] if is_started else []), __name__, inner.__module__]
 
 
 def _is_fragile(item: object) -> bool:

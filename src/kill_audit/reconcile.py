@@ -141,9 +141,18 @@ class _Attempt:
 
 
 def reconcile(
-    kills: Sequence[Kill], history: History, run_log: RunLog | None, question: Question, now: Micros
+    kills: Sequence[Kill],
+    history: History,
+    run_log: RunLog | None,
+    question: Question,
+    now: Micros,
+    *,
+    settle: Micros = SETTLE,
 ) -> Reconciled:
-    """Give each kill its verdict and find ghosts and duplicates. `now`: when the run log is read."""
+    """Give each kill its verdict and find ghosts and duplicates.
+
+    `now`: when the run log is read. `settle`: a death younger than this may still get its row.
+    """
     if run_log is None:
         return Reconciled(
             findings=tuple(Finding(kill=kill) for kill in kills), ghosts=(), twice=_twice(history, ()), facts=None
@@ -156,7 +165,9 @@ def reconcile(
     attempts = {task_id: _attempts(task_id, history) for task_id in ids}
     matches, ambiguous = _match(attempts, rows_of, one_row=run_log.one_row_per_id)
     oldest = run_log.oldest()
-    findings = tuple(_finding(kill, history, rows_of, matches, ambiguous, oldest, now) for kill in kills)
+    findings = tuple(
+        _finding(kill, history, rows_of, matches, ambiguous, oldest, (now - settle, now)) for kill in kills
+    )
     claimed = {row.key for found in findings for row in found.rows if matches.get(_run_key(found.kill)) is row}
     ghosts = tuple(_ghosts(run_log.open_rows(), claimed, history))
     twice = _twice(history, run_log.finished_twice(question.since, question.until))
@@ -252,14 +263,14 @@ def _finding(
     matches: Mapping[int, Row],
     ambiguous: Collection[int],
     oldest: Micros | None,
-    now: Micros,
+    unsettled: tuple[Micros, Micros],
 ) -> Finding:
     task_id = kill.task_id
     if task_id is None:
         return Finding(kill=kill, reasons=("the task could not be named, so its row cannot be looked for",))
     rows = tuple(rows_of.get(task_id, ()))
     own = matches.get(_run_key(kill))
-    verdict = _verdict(kill, history, rows, own, oldest, now, torn=_run_key(kill) in ambiguous)
+    verdict = _verdict(kill, history, rows, own, oldest, unsettled, torn=_run_key(kill) in ambiguous)
     shown = (own, *(row for row in rows if row is not own)) if own is not None else rows
     return Finding(kill=kill, verdict=verdict, rows=shown[:20])
 
@@ -270,11 +281,12 @@ def _verdict(
     rows: Sequence[Row],
     own: Row | None,
     oldest: Micros | None,
-    now: Micros,
+    unsettled: tuple[Micros, Micros],
     *,
     torn: bool,
 ) -> Verdict:
-    if 0 <= now - kill.at < SETTLE:
+    since, now = unsettled
+    if since < kill.at <= now:  # a death later than now has settled: the clocks differ, which `doctor` reports
         return Verdict.UNSETTLED
     if own is not None and not torn:
         return _by_own_row(kill, history, own)

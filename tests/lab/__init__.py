@@ -1,6 +1,7 @@
-"""The kill lab: real Celery workers under a real systemd, in a container, really killed, with the truth written by the tasks.
+"""The kill lab: real Celery workers under a real systemd in a container, really killed; the tasks write the truth.
 
-`root` makes the Debian that is booted, `container` boots and stops it, `stage` is what a scenario may do with the workers in it,
-`scenarios` is the table of what is done, `truth` tells what came of it, `shop` is the Celery application. `python -m tests.lab`
-records scenarios; `test_lab` compares what kill-audit says with the truth.
+`root` makes the Debian that is booted, `container` boots and stops it, `stage` is what a scenario may do with the
+workers in it. `scenarios` is the table of what is done (`deploys`, `deaths`, `queues`, `logs` and `hosts` do it),
+`truth` tells what came of it, `shop` is the Celery application. `python -m tests.lab` records scenarios; `test_lab`
+compares what kill-audit says with the truth.
 """

@@ -2,7 +2,7 @@
 
 usage: python -m tests.lab list
        python -m tests.lab record SCENARIO DIR [CELERY]   one scenario, with one Celery (5.7 if none is named)
-       python -m tests.lab all DIR [CELERY ...]           every scenario, with every Celery (or those named), a folder each
+       python -m tests.lab all DIR [CELERY ...]           every scenario with every Celery (or these), a folder each
 """
 
 import sys
@@ -20,7 +20,7 @@ def main(words: list[str]) -> int:
     match words:
         case ["list"]:
             for scenario in SCENARIOS:
-                print(f"{scenario.name:24} {', '.join(scenario.celeries):14} {scenario.what}")
+                say(f"{scenario.name:24} {', '.join(scenario.celeries):14} {scenario.what}")
             return 0
         case ["record", name, folder, *version]:
             chosen = [
@@ -39,8 +39,15 @@ def main(words: list[str]) -> int:
                     if celery.version in scenario.celeries
                 ]
             )
-    print(__doc__, file=sys.stderr)
-    return 2
+        case _:
+            sys.stderr.write(__doc__ or "")
+            return 2
+
+
+def say(text: str) -> None:
+    """Print a line at once: a recording takes its time."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def _celeries(versions: list[str]) -> list[Celery]:
@@ -49,7 +56,7 @@ def _celeries(versions: list[str]) -> list[Celery]:
 
 def _record(wanted: list[tuple[Celery, Scenario, Path]]) -> int:
     if not wanted or obstacles():
-        print("the lab can't do that:", "; ".join(obstacles()) or "no such scenario", file=sys.stderr)
+        say(f"the lab can't do that: {'; '.join(obstacles()) or 'no such scenario'}")
         return 2
     failed = 0
     with laboratory() as container:
@@ -59,9 +66,9 @@ def _record(wanted: list[tuple[Celery, Scenario, Path]]) -> int:
                     truth.record(stage, told, folder)
             except LabError as error:
                 failed += 1
-                print(f"celery {celery.version} {scenario.name}: {error}", file=sys.stderr)
+                say(f"celery {celery.version} {scenario.name}: {error}")
             else:
-                print(f"{folder}: {truth.summary(told)}", flush=True)
+                say(f"{folder}: {truth.summary(told)}")
     return 1 if failed else 0
 
 

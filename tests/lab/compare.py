@@ -1,4 +1,7 @@
-"""Compare what kill-audit reports with the truth: kills, names, causes, fates, verdicts, deploy windows, idle deaths, duplicates."""
+"""Compare a report of kill-audit with the truth.
+
+Kills, names, causes, fates, verdicts, deploy windows, idle deaths and duplicates.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,7 +10,7 @@ from typing import Any
 
 from .truth import Kill, Truth
 
-# What a report may say of a run, by what the broker says became of it. "lost" of a message that still waits would be a lie.
+# What a report may say of a run, by what the broker says became of it: "lost" of a message that still waits is a lie.
 FATES = {
     "redelivered": {"redelivered"},
     "waiting": {"pending", "requeued", "unknown"},
@@ -53,7 +56,7 @@ def _kills(report: dict[str, Any], truth: Truth, table: str | None) -> Iterator[
 
 
 def _same_kill(kill: Kill, found: list[dict[str, Any]], *, nameable: bool) -> dict[str, Any] | None:
-    """Find the reported kill that is this one: by its child or else by its id; unnamed ones only where nothing can be named."""
+    """Find the reported kill that is this one: by child, else by id, else (if none can be named) an unnamed one."""
     of_unit = [one for one in found if one["unit"] == kill.run.unit]
     by_child = [one for one in of_unit if one["child_pid"] == kill.run.process.pid]
     by_id = [one for one in of_unit if one["task"]["id"] == kill.run.id and one["child_pid"] is None]
@@ -64,7 +67,7 @@ def _same_kill(kill: Kill, found: list[dict[str, Any]], *, nameable: bool) -> di
 def verdict(kill: Kill, truth: Truth, table: str) -> str:
     """Return what the run log must say of a killed run.
 
-    Its row in `run_log_start` stays open. `run_log_end` has no row of it, at most one of a later run of the same id that finished.
+    Its row in `run_log_start` stays open. `run_log_end` has no row of it, at most one of a later run of the same id.
     """
     if table == "run_log_start":
         return "stuck"
@@ -88,9 +91,8 @@ def _deploys(report: dict[str, Any], truth: Truth) -> Iterator[str]:
         if len(same) != 1:
             yield f"{len(same)} deploys for one of {deploy.units}"
         reported = [one for one in reported if one not in same]
-    if truth.scenario.deploys_only_ours:
-        for units, since, until in reported:
-            yield f"no such deploy: {units} from {since} to {until}"
+    for units, since, until in reported:
+        yield f"no such deploy: {units} from {since} to {until}"
 
 
 def _duplicates(report: dict[str, Any], truth: Truth) -> Iterator[str]:

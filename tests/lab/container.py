@@ -61,7 +61,7 @@ class Container:
 
     def boot(self) -> None:
         """Boot, and wait until systemd has started all that it wants to."""
-        # --register=no, --keep-unit: no systemd outside. CAP_SYSLOG and /dev/kmsg: journald inside reads the kernel's lines.
+        # --register=no, --keep-unit: no systemd outside. CAP_SYSLOG, /dev/kmsg: journald inside reads kernel lines.
         # setpriv: a lab that dies takes its container along.
         command = ["setpriv", "--pdeathsig=KILL", "systemd-nspawn", "--quiet", "-D", str(self.root), "-b"]
         command += ["--register=no", "--keep-unit", "--console=pipe", "--link-journal=no", "--private-network"]
@@ -158,8 +158,8 @@ class Container:
                 (group / "cgroup.procs").write_text(str(pid))
             yield
         finally:
-            for pid in (group / "cgroup.procs").read_text().split():
-                (CGROUPS / "memory" / "cgroup.procs").write_text(pid)
+            for left in (group / "cgroup.procs").read_text().split():
+                (CGROUPS / "memory" / "cgroup.procs").write_text(left)
             while group != CGROUPS / "memory":
                 group.rmdir()
                 group = group.parent

@@ -12,13 +12,11 @@ ALL = ("5.7", "5.2", "4.4")
 class Scenario:
     """One row of the table: what is done, and why each task that dies of it died.
 
-    `act`: does it, step by step; who died, and what became of it, is what the tasks wrote. `cause`: of every kill in it
-    (`cause_of`: of the tasks that have another one). `idle`: how many pool children die without a task; None where that is up to
-    chance. `options`: the worker's command line. `settings`: its unit's `[Service]` lines.
+    `act`: does it, step by step; who died, and what became of it, is what the tasks wrote. `cause`: of every kill in
+    it (`cause_of`: of the tasks that have another one). `idle`: how many pool children die without a task; None
+    where that is up to chance. `options`: the worker's command line. `settings`: its unit's `[Service]` lines.
     `environment`: of the worker, and of the app that sends its tasks. `celeries`: those it is played with.
     `nameable`: whether the journal can name the tasks. `evidence`: files, besides the journal, that have to be read.
-    `deploys_only_ours`: whether
-    the operator's deploys are all that a report may call one.
     `quick`: one of the few in `make test`.
     """
 
@@ -34,7 +32,6 @@ class Scenario:
     celeries: tuple[str, ...] = ALL
     nameable: bool = True
     evidence: tuple[str, ...] = ()
-    deploys_only_ours: bool = True
     quick: bool = False
 
     def cause_for(self, run: Run) -> str:

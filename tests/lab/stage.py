@@ -1,4 +1,4 @@
-"""What a scenario may do: start workers, send tasks, kill, deploy; and wait for what the tasks and the journal say of it.
+"""What a scenario may do: start workers, send tasks, kill, deploy; and wait for what the tasks and the journal say.
 
 All waiting is for evidence, with a limit; nothing sleeps in the hope that something has happened meanwhile.
 """
@@ -81,8 +81,8 @@ def unit_name(worker: str) -> str:
 class Stage:
     """The workers of one Celery in one container.
 
-    `since`: when this scenario began (epoch, seconds). `environment`: that of the workers and of the app. `user`: whose own systemd
-    runs the workers; None for the machine's. `deploys`: the deploys that were done so far.
+    `since`: when this scenario began (epoch, seconds). `environment`: that of the workers and of the app. `user`:
+    whose own systemd runs the workers; None for the machine's. `deploys`: the deploys that were done so far.
     """
 
     container: Container
@@ -133,6 +133,7 @@ class Stage:
         self.run("systemctl", "reset-failed", check=False)
         self.run("redis-cli", "flushall")
         self.run("psql", "-q", "-d", "shop", "-c", "drop table if exists run_log_start, run_log_end", user="shop")
+        self.run("rm", "-rf", "/var/log/celery", "/etc/systemd/user/celery@.service")
 
     def write(self, path: str, text: str) -> None:
         """Write a file inside."""
@@ -147,11 +148,13 @@ class Stage:
         return self.container.run(*command, user=user, check=check).stdout
 
     def systemctl(self, *words: str, check: bool = True) -> str:
-        """Give an order to the systemd that runs the workers: the user's own, or the machine's with sudo, as the operator."""
+        """Give an order to the systemd that runs the workers: the user's own, or the machine's, with sudo."""
         if self.user is None:
             return self.run("sudo", "-n", "systemctl", *words, user=DEPLOYER, check=check)
         uid = self.run("id", "-u", self.user).strip()
-        return self.run("env", f"XDG_RUNTIME_DIR=/run/user/{uid}", "systemctl", "--user", *words, user=self.user, check=check)
+        return self.run(
+            "env", f"XDG_RUNTIME_DIR=/run/user/{uid}", "systemctl", "--user", *words, user=self.user, check=check
+        )
 
     def sudo(self, *command: str, check: bool = True) -> None:
         """Run a command as the operator does: with sudo, which leaves its own line in the journal."""
@@ -159,10 +162,9 @@ class Stage:
 
     def shop(self, *words: str) -> str:
         """Run the shop's client (see shop/client.py) as the app's own user."""
-        where = "cd /srv/shop && exec env SHOP_POSTGRES=dbname=shop"
-        return self.run(
-            "sh", "-c", f'{where} {self.celery.venv}/bin/python -m shop.client "$@"', "client", *words, user="shop"
-        )
+        where = f"cd /srv/shop && exec env SHOP_POSTGRES=dbname=shop {self.environment}"
+        client = f'{where} {self.celery.venv}/bin/python -m shop.client "$@"'
+        return self.run("sh", "-c", client, "client", *words, user=self.user or "shop")
 
     def start(self, *workers: str) -> None:
         """Start workers and wait until each is ready."""
@@ -219,8 +221,8 @@ class Stage:
                 started=start["t"],
                 redelivered=start["redelivered"],
                 retries=start["retries"],
-                end=end and end["event"],
-                ended=end and end["t"],
+                end=end["event"] if end else None,
+                ended=end["t"] if end else None,
             )
             for start in self.events("start")
             for end in [ends.get((start["id"], start["pid"], start["started"]))]
@@ -257,37 +259,50 @@ class Stage:
 
     def ready(self, before: Mapping[str, int]) -> None:
         """Wait until each worker was ready once more than it had been."""
-        for worker, times in before.items():
-            self.wait(f"{worker} to be ready", lambda w=worker, n=times: len(self.events("ready", w)) > n, 60)
+
+        def all_ready() -> bool:
+            return all(len(self.events("ready", worker)) > times for worker, times in before.items())
+
+        self.wait(f"{', '.join(before)} to be ready", all_ready, 60)
 
     def running(self, *ids: str, times: int = 1, timeout: float = 30) -> list[Run]:
         """Wait until each of these tasks has started for the n-th time; return those runs."""
 
-        def started(task: str) -> list[Run]:
-            return [run for run in self.runs() if run.id == task]
+        def starts() -> list[list[Run]]:
+            runs = self.runs()
+            return [[run for run in runs if run.id == task] for task in ids]
 
-        for task in ids:
-            self.wait(f"start {times} of {task}", lambda t=task: len(started(t)) >= times, timeout)
-        return [started(task)[times - 1] for task in ids]
+        self.wait(f"start {times} of {ids}", lambda: all(len(runs) >= times for runs in starts()), timeout)
+        return [runs[times - 1] for runs in starts()]
 
     def finished(self, *ids: str, times: int = 1, timeout: float = 60) -> None:
         """Wait until each of these tasks has come to an end of its own, that many times."""
 
-        def ends(task: str) -> int:
-            return sum(run.id == task and run.end is not None for run in self.runs())
+        def all_ended() -> bool:
+            ended = [run.id for run in self.runs() if run.end is not None]
+            return all(ended.count(task) >= times for task in ids)
 
-        for task in ids:
-            self.wait(f"end {times} of {task}", lambda t=task: ends(t) >= times, timeout)
+        self.wait(f"end {times} of {ids}", all_ended, timeout)
 
-    def gone(self, *runs: Run, timeout: float = 60) -> None:
+    def gone(self, *killed: Run, timeout: float = 60) -> None:
         """Wait until the processes of these runs are dead, and make sure that no run had ended before."""
-        for run in runs:
-            self.wait(f"the death of {run.process.pid}", lambda r=run: not self.alive(r.process), timeout)
-        ended = [
-            run.id for run in self.runs() if run.end and any(run.id == r.id and run.started == r.started for r in runs)
-        ]
+        pids = [run.process.pid for run in killed]
+        self.wait(f"the death of {pids}", lambda: not any(self.alive(run.process) for run in killed), timeout)
+        starts = {(run.id, run.started) for run in killed}
+        ended = [run.id for run in self.runs() if run.end and (run.id, run.started) in starts]
         if ended:
             raise LabError(f"these ended although they should have been killed: {ended}")
+
+    def rerun(self, killed: Run) -> None:
+        """Wait for the end of the second run of a task that was handed back as its worker stopped."""
+        # With Redis, kombu before 5.3 may lose the message on that occasion: it requeues what it no longer consumes.
+        if killed.id in self.waiting() or any(r.id == killed.id and r.started > killed.started for r in self.runs()):
+            self.running(killed.id, times=2)
+            self.finished(killed.id)
+
+    def waiting(self) -> list[str]:
+        """Return the ids of the tasks whose messages the broker still has."""
+        return self.shop("waiting").split()
 
     def line(self, worker: str, text: str, times: int = 1, timeout: float = 30) -> None:
         """Wait until the journal has that many lines with this text, by the worker or about its unit."""
@@ -295,7 +310,7 @@ class Stage:
 
     def loss(self, worker: str, times: int = 1) -> None:
         """Wait until the worker has reported that many lost children in all."""
-        # Only the first line of a report has this form; Celery 5.2 on Python 3.11 writes `Arguments: (WorkerLostError(…`.
+        # Only a report's first line has this form (on Python 3.11 Celery 5.2 writes `Arguments: (WorkerLostError(…`).
         self._match(worker, r"[ (]WorkerLostError\('Worker exited prematurely", times, 30)
 
     def _match(self, worker: str, pattern: str, times: int, timeout: float) -> None:

@@ -1,4 +1,7 @@
-"""Real workers are killed, and kill-audit must tell the truth about it. `KILL_AUDIT_LAB` chooses: `quick` (default), `all`, or names."""
+"""Real workers are killed, and kill-audit must tell the truth about it.
+
+The environment's `KILL_AUDIT_LAB` chooses the scenarios: `quick` (default), `all`, or names with commas between.
+"""
 
 import json
 import os
@@ -54,7 +57,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
 
 @pytest.mark.parametrize(("celery", "scenario"), chosen())
 def test_report_tells_the_truth(machine: Container, celery: Celery, scenario: Scenario) -> None:
-    """A report equals the truth, on the live journal as an unprivileged user and on the machine's files from outside it."""
+    """A report equals the truth: on the live journal as an unprivileged user, and on the files from outside."""
     if celery not in available():
         pytest.skip(f"no Python {celery.python} here for Celery {celery.version}")
     with play(machine, celery, scenario) as (stage, truth):
@@ -64,7 +67,7 @@ def test_report_tells_the_truth(machine: Container, celery: Celery, scenario: Sc
             for log, table, options in run_logs(stage, place)
             for report in [run(stage, truth, options)]
         }
-    assert told == dict.fromkeys(told, [])
+    assert told == {question: [] for question in told}
 
 
 def run_logs(stage: Stage, place: str) -> Iterator[tuple[str, str | None, tuple[str, ...]]]:

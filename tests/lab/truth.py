@@ -1,7 +1,7 @@
 """The truth about a scenario, from the tasks' own diary, the processes and the broker; never from the journal.
 
-A run that began and did not end, and whose process is dead, was killed. What became of it is what the broker says: the same id has
-started again (`redelivered`), its message is still there (`waiting`), or it is not (`gone`).
+A run that began and did not end, and whose process is dead, was killed. What became of it is what the broker says: the
+same id has started again (`redelivered`), its message is still there (`waiting`), or it is not (`gone`).
 """
 
 import json
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from .scenario import Scenario
 from .stage import Deploy, Run, Stage
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
@@ -86,7 +87,7 @@ def collect(stage: Stage, scenario: Scenario) -> Truth:
     until = time.time()
     runs = tuple(stage.runs())
     alive = tuple(run for run in runs if run.end is None and stage.alive(run.process))
-    waiting = stage.shop("waiting").split()
+    waiting = stage.waiting()
     killed = [run for run in runs if run.end is None and run not in alive]
     return Truth(
         scenario=scenario,

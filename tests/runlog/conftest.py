@@ -102,7 +102,7 @@ def mariadb_server() -> Iterator[URL]:
             f"CREATE USER app@'%' IDENTIFIED BY '{PASSWORD}';\nGRANT ALL ON *.* TO app@'%' WITH GRANT OPTION;\n"
         )
         own = [f"--socket={folder / 'socket'}", f"--pid-file={folder / 'pid'}", f"--init-file={init}"]
-        net = ["--bind-address=127.0.0.1", f"--port={port}", "--innodb-flush-log-at-trx-commit=0"]
+        net = ["--bind-address=127.0.0.1", f"--port={port}", "--innodb-flush-method=nosync", "--sync-frm=0"]
         log = [f"--log-error={folder / 'log'}"]
         with subprocess.Popen([server, *common, *own, *net, *log]) as process:
             try:

@@ -1,4 +1,5 @@
 """Celery's own result tables, made and filled by Celery's and django-celery-results' own code."""
+# ruff: noqa: S608 -- the tests write the statements that make their tables
 
 import datetime as dt
 from collections.abc import Callable
@@ -226,3 +227,24 @@ def test_a_file_is_no_result_table(tmp_path: Path) -> None:
     path.write_text("task_id,status,started_at\n")
     with pytest.raises(RunLogError, match=r"runs\.csv is no database"):
         open_results(str(path))
+
+
+def test_results_without_an_id_or_a_result_are_no_evidence(sqlite: sa.URL, fill: Fill) -> None:
+    """A row without an id, without a result, or whose base64 is none, is read and tells of no loss."""
+    fill(
+        sqlite,
+        "CREATE TABLE django_celery_results_taskresult (task_id TEXT, status TEXT, result TEXT, date_done TEXT,"
+        " content_type TEXT, content_encoding TEXT, meta TEXT)",
+        *(
+            "INSERT INTO django_celery_results_taskresult (task_id, status, result, content_encoding)"
+            f" VALUES ({task_id}, 'FAILURE', {result}, 'binary')"
+            for task_id, result in (("NULL", "'x'"), ("'a'", "NULL"), ("'b'", "'é not base64'"), ("'c'", "'x'"))
+        ),
+    )
+    results = open_results(shown(sqlite))
+    assert [(row.task_id, row.loss, row.stored_at) for row in results.rows_of(["a", "b", "c", "d"])] == [
+        ("a", None, None),
+        ("b", None, None),
+        ("c", None, None),
+    ]
+    assert list(results.losses(*EVER)) == []

@@ -11,7 +11,6 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy.types import TypeEngine
 
 from kill_audit.reconcile import State
 from kill_audit.runlog import columns
@@ -150,7 +149,7 @@ def test_every_spelling_for_a_search_means_its_state(state: State, data: st.Data
 @given(st.uuids())
 def test_an_id_survives_every_column(task_id: uuid.UUID) -> None:
     """An id is looked for in the form in which each type of column holds it, and read back as the same text."""
-    kinds: list[TypeEngine[Any]] = [
+    kinds: list[sa.types.TypeEngine[Any]] = [
         sa.Uuid(),
         sa.String(36),
         sa.CHAR(32),

@@ -109,6 +109,14 @@ def test_without_an_index_a_big_table_is_refused(database: sa.URL, fill: Fill) -
         assert refusal.value.hint == f"CREATE INDEX {concurrently}runs_{column} ON runs ({column});"
 
 
+def test_open_rows_by_the_index_on_the_finish(database: sa.URL, fill: Fill) -> None:
+    """With an index on the finish time alone, the open rows of a big table are those without a finish time."""
+    fill_runs(fill, database, "CREATE INDEX by_end ON runs (finished_at)")
+    fill(database, "UPDATE runs SET finished_at = started_at WHERE id = 300")
+    assert ids(opened(database).open_rows()) == OPEN_IDS[1:]
+    assert ids(open_run_log(shown(database)).open_rows()) == OPEN_IDS
+
+
 def test_without_a_time_index_the_first_row_is_the_oldest(database: sa.URL, fill: Fill) -> None:
     """A big table without an index on its times still has a numbered key, whose first row is the oldest."""
     fill_runs(fill, database)
@@ -175,9 +183,21 @@ def test_results_of_a_big_table_need_an_index(sqlite: sa.URL, fill: Fill) -> Non
         f"INSERT INTO celery_taskmeta SELECT n, n, 'FAILURE', NULL, '2026-11-30 12:00', NULL FROM ({twenty})",
     )
     results = open_results(shown(sqlite), scan_at_most=10)
-    with pytest.raises(RunLogError) as refusal:
-        list(results.losses(NOON, NOON + DAY))
-    assert refusal.value.hint == "CREATE INDEX celery_taskmeta_date_done ON celery_taskmeta (date_done);"
+    for question in (lambda: results.losses(NOON, NOON + DAY), results.started):
+        with pytest.raises(RunLogError) as refusal:
+            list(question())
+        assert refusal.value.hint == "CREATE INDEX celery_taskmeta_date_done ON celery_taskmeta (date_done);"
+    fill(
+        sqlite,
+        "CREATE INDEX by_time ON celery_taskmeta (date_done)",
+        "UPDATE celery_taskmeta SET status = 'STARTED', date_done = NULL WHERE id = 7",
+        "UPDATE celery_taskmeta SET result = 'Worker exited prematurely: exitcode 0 Job: 3.' WHERE id = 8",
+    )
+    results = open_results(shown(sqlite), scan_at_most=10)
+    assert [(row.task_id, row.job) for row in (*results.losses(NOON, NOON + DAY), *results.started())] == [
+        ("8", 3),
+        ("7", None),
+    ]
 
 
 def test_a_count_of_a_big_table_is_an_estimate(database: sa.URL, fill: Fill) -> None:

@@ -340,10 +340,17 @@ def test_a_query_in_the_users_own_words(database: sa.URL, fill: Fill, end: str) 
     assert (run_log.facts.table, run_log.facts.rows, run_log.oldest()) == ("the query", 1, NOON)
 
 
-def test_a_query_may_give_uuids(postgres: sa.URL, fill: Fill) -> None:
-    """Of a query the type of the id is seen from a row."""
-    fill(postgres, "CREATE TABLE jobs (id uuid, at timestamptz)", f"INSERT INTO jobs VALUES ('{ID}', now())")
-    run_log = opened(
-        postgres, query="SELECT id, 'open' AS status, at AS started_at FROM jobs", states={"open": ["open"]}
+def test_a_query_may_give_other_types(postgres: sa.URL, fill: Fill) -> None:
+    """Of a query the types of the id and the status are seen from a row."""
+    fill(
+        postgres,
+        "CREATE TABLE jobs (id uuid, number bigint, ok boolean, at timestamptz)",
+        f"INSERT INTO jobs VALUES ('{ID}', 7, false, now())",
     )
-    assert [row.task_id for row in run_log.rows_of({ID, "x"})] == [ID]
+    states = {"open": ["false"]}
+    by_uuid = opened(postgres, query="SELECT id, ok AS status, at AS started_at FROM jobs", states=states)
+    by_number = opened(
+        postgres, query="SELECT number AS task_id, ok AS status, at AS ended_at FROM jobs", states=states
+    )
+    assert [row.task_id for row in (*by_uuid.rows_of({ID, "x"}), *by_number.rows_of({"7", ID}))] == [ID, "7"]
+    assert [row.state for row in (*by_uuid.open_rows(), *by_number.open_rows())] == [State.OPEN, State.OPEN]

@@ -12,6 +12,7 @@ from kill_audit import when
 
 DEFAULT_SPAN = "7d"
 DEFAULT_LEAD_IN = "7d"
+DEFAULT_SETTLE = "2min"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class Reading:
     utc: bool = False
     quiet: bool = False
     verbose: bool = False
+    settle: str = DEFAULT_SETTLE
     run_log: str | None = None
     run_log_table: str | None = None
     run_log_preset: str | None = None
@@ -76,7 +78,7 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 "files",
                 multiple=True,
                 metavar="PATH|GLOB",
-                help="Read a .journal file, `journalctl -o export` or `-o json` output, or a worker's log. Repeatable.",
+                help="Read a .journal, `journalctl -o export` or `-o json` output, or a worker's log. Repeatable.",
             ),
             click.option("--root", metavar="DIR", help="Read the journal of the file system mounted at DIR."),
             click.option("-m", "--merge", is_flag=True, help="Read all machines' journals that are kept here."),

@@ -39,6 +39,7 @@ def document_of(
         Scans(quiet=asked.quiet),
         now=evidence.now,
         settings=settings,
+        settle=when.span(asked.settle),
     )
 
 

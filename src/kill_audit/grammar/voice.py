@@ -43,8 +43,10 @@ def voice_of(origin: Origin, pid: int) -> Voice:
     if not origin.vouched:
         return _IN_TEXT.get(origin.identifier or "", Voice.SERVICE)
     if origin.transport == "kernel":
-        # Facility 0 is the kernel's; user space writes to /dev/kmsg under others (journald-kmsg.c).
-        return Voice.KERNEL if origin.facility in (0, None) else Voice.OTHER
+        # Facility 0 is the kernel's; user space writes to /dev/kmsg under others, as journald itself does
+        # (journald-kmsg.c names the program in the identifier, and knows its pid only then).
+        own = origin.facility in (0, None) and origin.identifier in ("kernel", None) and pid == 0
+        return Voice.KERNEL if own else Voice.OTHER
     if origin.transport == "driver":
         return Voice.JOURNALD
     return _privileged(origin, pid) or (Voice.SERVICE if _is_service(origin) else Voice.OTHER)
@@ -71,5 +73,6 @@ def _privileged(origin: Origin, pid: int) -> Voice | None:
 
 def _is_service(origin: Origin) -> bool:
     """Whether this can be a worker's own line: it comes from a service or a container, or has lost its unit."""
-    unit = origin.unit
-    return unit is None or origin.container is not None or not unit.endswith((".scope", ".slice"))
+    if origin.unit is None and origin.container is None:
+        return origin.stream_id is not None  # a line that lost its unit: its stream may tell whose it is
+    return origin.container is not None or not (origin.unit or "").endswith((".scope", ".slice"))

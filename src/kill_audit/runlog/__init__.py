@@ -127,8 +127,8 @@ def _sql_run_log(source: Source, layout: Layout, *, words: StatusWords, time_zon
         reader=CellReader(
             words=words,
             zone=open_zone(time_zone),
-            done_is_last_write=preset is not None and preset.done_is_last_write,
+            done_is_last_write=preset is not None,
         ),
-        preset=None if preset is None else preset.name,
+        preset=preset,
         time_zone=time_zone or "UTC",
     )

@@ -28,7 +28,7 @@ def has_word(
     if isinstance(kind, sa.Enum):
         labels = [word for word in words if word in (kind.enums or ())]
         condition = sa.type_coerce(column, kind).in_(labels)
-    elif isinstance(kind, sa.Integer) and not isinstance(kind, sa.Boolean):
+    elif isinstance(kind, sa.Integer):
         condition = column.in_([int(word) for word in words if word.isascii() and word.isdecimal()])
     elif isinstance(kind, sa.String):
         condition = column.in_(words)

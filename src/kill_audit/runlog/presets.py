@@ -25,15 +25,15 @@ class Preset:
     """A known layout.
 
     `name`: the usual name of the table. `needs`: the columns by which it is known. `columns`: field -> the
-    columns that may hold it, by version; the first that is there counts. `done_is_last_write`: the finish column is
-    set by every write, so that in an open row it is the time of the start. `result`: the column of the serialised
+    columns that may hold it, by version; the first that is there counts. `open_has_finish`: the finish
+    column is set in open rows too. `result`: the column of the serialised
     result. `queue`: the column of the queue. `zone`: see `Zone`.
     """
 
     name: str
     needs: frozenset[str]
     columns: Mapping[str, tuple[str, ...]]
-    done_is_last_write: bool
+    open_has_finish: bool
     result: str
     queue: str | None
     zone: Zone
@@ -57,7 +57,7 @@ DJANGO: Final = Preset(
         "finished_at": ("date_done",),
         "worker": ("worker",),
     },
-    done_is_last_write=True,
+    open_has_finish=True,
     result="result",
     queue=None,
     zone=Zone.UTC,
@@ -77,7 +77,7 @@ CELERY: Final = Preset(
         "finished_at": ("date_done",),
         "worker": ("worker",),
     },
-    done_is_last_write=True,
+    open_has_finish=False,
     result="result",
     queue="queue",
     zone=Zone.UTC_OR_APP,

@@ -86,6 +86,7 @@ class SqlResults:
 
     def __init__(self, source: Source, *, preset: Preset, reader: CellReader) -> None:
         self._source = source
+        self._preset = preset
         self._result = preset.result
         self._reader = reader
         self._fields = preset.fields(source.table.types)
@@ -100,21 +101,24 @@ class SqlResults:
         Raises:
             RunLogError: the table is big and has no index that serves, or the database fails; so for all that follow.
         """
-        done, status = self._fields["finished_at"], self._fields["status"]
+        done = self._fields["finished_at"]
         column = self._source.column(done)
         bounds = within(column, self._source.any_value(done), since, until)
         condition = sa.and_(
             self._has_status("FAILURE", "RETRY"), sa.or_(sa.and_(sa.true(), *bounds), column.is_(None))
         )
-        self._source.refuse_scan(condition, what="the results stored in a span of time", index=(done, status))
+        self._source.refuse_scan(condition, what="the results stored in a span of time", index=done)
         for row in self._rows([condition]):
             if row.loss is not None and (row.stored_at is None or since <= row.stored_at < until):
                 yield row
 
     def started(self) -> Iterator[ResultRow]:
         """Rows whose last word is that a process began the task."""
-        condition = self._has_status("STARTED")
-        self._source.refuse_scan(condition, what="the results still STARTED", index=(self._fields["status"],))
+        status, done = self._fields["status"], self._fields["finished_at"]
+        condition, index = self._has_status("STARTED"), status
+        if self._source.is_big and status not in self._source.table.leading and not self._preset.open_has_finish:
+            condition, index = sa.and_(condition, self._source.column(done).is_(None)), done
+        self._source.refuse_scan(condition, what="the results still STARTED", index=index)
         yield from self._rows([condition])
 
     def rows_of(self, task_ids: Collection[str]) -> Iterator[ResultRow]:

@@ -96,22 +96,22 @@ class Source:
         while batch := list(islice(forms, IDS_AT_ONCE)):
             yield self.column(name).in_(batch)
 
-    def refuse_scan(self, condition: sa.ColumnElement[bool], *, what: str, index: Sequence[str]) -> None:
+    def refuse_scan(self, condition: sa.ColumnElement[bool], *, what: str, index: str) -> None:
         """Make sure that rows can be read without reading the whole of a big table.
 
         Args:
             condition: of the rows wanted.
             what: the rows, in words.
-            index: the columns an index could lead with; the first is the one to propose.
+            index: the column that an index should begin with.
 
         Raises:
             RunLogError: the table is big and no index serves; the hint makes one.
         """
-        if not self.is_big or self.table.leading.intersection(index) or not self._scans(condition):
+        if not self.is_big or index in self.table.leading or not self._scans(condition):
             return
         raise RunLogError(
             f"{self.table.shown} has about {self.rows:,} rows and no index to find {what} by",
-            hint=self.create_index(index[0]),
+            hint=self.create_index(index),
         )
 
     def create_index(self, column: str) -> str:

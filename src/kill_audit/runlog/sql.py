@@ -19,6 +19,7 @@ from kill_audit.runlog.columns import FIELDS, Columns
 from kill_audit.runlog.conditions import has_word, within
 from kill_audit.runlog.duplicates import DoneTwice
 from kill_audit.runlog.ids import IdColumn
+from kill_audit.runlog.presets import Preset
 from kill_audit.runlog.source import Source
 
 WORDS_READ: Final = 1000  # a status column with more different words is none
@@ -31,7 +32,7 @@ class SqlRunLog:
         source: the table.
         columns: which of its columns hold what.
         reader: reads the cells.
-        preset: the name of the preset in use.
+        preset: the preset in use.
         time_zone: the name of the zone of `reader`.
     """
 
@@ -41,7 +42,7 @@ class SqlRunLog:
         *,
         columns: Columns,
         reader: CellReader,
-        preset: str | None = None,
+        preset: Preset | None = None,
         time_zone: str = "UTC",
     ) -> None:
         self._source = source
@@ -56,7 +57,7 @@ class SqlRunLog:
         return RunLogFacts(
             kind=self._source.database.kind,
             table=self._source.table.shown,
-            preset=self._preset,
+            preset=None if self._preset is None else self._preset.name,
             rows=self._source.rows,
             time_zone=self._time_zone,
             skew_s=None,
@@ -93,27 +94,20 @@ class SqlRunLog:
         """
         wanted = frozenset(task_ids)
         for condition in self._source.with_ids(self._columns.task_id, wanted):
-            self._source.refuse_scan(condition, what="the rows of a task id", index=(self._columns.task_id,))
+            self._source.refuse_scan(condition, what="the rows of a task id", index=self._columns.task_id)
             break
         rows = self._rows(self._source.with_ids(self._columns.task_id, wanted))
         yield from (row for row in rows if row.task_id in wanted)
 
     def open_rows(self, since: Micros | None = None) -> Iterator[Row]:
-        """All rows that are still open; of a big table that has only an index on the start, those started `since`."""
-        condition = self._has_state(State.OPEN)
-        index = [name for name in (self._columns.status, self._columns.finished_at) if name]
-        started = self._columns.started_at
-        if (
-            since is not None
-            and self._source.is_big
-            and started
-            and not self._source.table.leading.intersection(index)
-        ):
-            condition = sa.and_(
-                condition, *within(self._source.column(started), self._source.any_value(started), since)
-            )
-            index.append(started)
-        self._source.refuse_scan(condition, what="the rows still open", index=index)
+        """All rows that are still open; of a big table those that an index gives.
+
+        By an index on the status that is all of them; by one on the finish time, those that have none; by one on the
+        start, those that started `since`.
+        """
+        column, narrower = self._narrowed(since)
+        condition = sa.and_(self._has_state(State.OPEN), *narrower)
+        self._source.refuse_scan(condition, what="the rows still open", index=column)
         rows = self._rows([condition])
         yield from (row for row in rows if row.state is State.OPEN)
 
@@ -148,7 +142,7 @@ class SqlRunLog:
     def _first_row(self, times: Sequence[str]) -> Iterator[Row]:
         """Give the row that was inserted first, as far as a numbered key shows it."""
         if not self._source.is_numbered:
-            self._source.refuse_scan(self._source.column(times[0]).is_not(None), what="the oldest row", index=times)
+            self._source.refuse_scan(self._source.column(times[0]).is_not(None), what="the oldest row", index=times[0])
         return map(self._read, self._source.some(self._columns.named, 1, latest=False))
 
     def _rows(self, conditions: Iterable[sa.ColumnElement[bool]]) -> Iterator[Row]:
@@ -175,6 +169,19 @@ class SqlRunLog:
         kind = self._source.table.types[self._columns.status]
         return has_word(self._source.column(self._columns.status), kind, spelled, or_none=True)
 
+    def _narrowed(self, since: Micros | None) -> tuple[str, Iterable[sa.ColumnElement[bool]]]:
+        """Give the column by whose index open rows of a big table are found, and what must be added for that."""
+        status, finished, started = self._columns.status, self._columns.finished_at, self._columns.started_at
+        indexed = self._source.table.leading
+        usual = status or finished or ""
+        if not self._source.is_big or status in indexed:
+            return usual, ()
+        if finished in indexed and finished is not None and not (self._preset and self._preset.open_has_finish):
+            return finished, (self._source.column(finished).is_(None),)
+        if started in indexed and started is not None and since is not None:
+            return started, within(self._source.column(started), self._source.any_value(started), since)
+        return usual, ()
+
     @cached_property
     def _words(self) -> Sequence[str] | None:
         """The status words that the table has; None where it is too big to look."""
@@ -191,7 +198,7 @@ class SqlRunLog:
         time = self._columns.finished_at or self._columns.started_at or ""
         bounds = within(self._source.column(time), self._source.any_value(time), since, until)
         condition = sa.and_(task_id.is_not(None), self._has_state(State.DONE), *bounds)
-        self._source.refuse_scan(condition, what="the ids that finished more than once", index=(time,))
+        self._source.refuse_scan(condition, what="the ids that finished more than once", index=time)
         often = sa.select(task_id).where(condition).group_by(task_id).having(sa.func.count() > 1)
         cells = self._source.database.run(lambda connection: connection.execute(often).scalars().all())
         return [found for cell in cells if (found := self._ids.text(cell)) is not None]

@@ -218,8 +218,11 @@ class Follower:
             known = self._stretches.setdefault(key, [first, last, 0])
             known[:] = [min(known[0], first), max(known[1], last), known[2] + count]
 
-    def _group(self, batch: Batch, row: int) -> Group:
-        """Tell which unit's run a line belongs to; a line that lost its unit goes by its process and stream."""
+    def _group(self, batch: Batch, row: int) -> Group | None:
+        """Tell which unit's run a line belongs to; a line that lost its unit goes by its process and stream.
+
+        None where journald vouches for the line and nothing tells whose it is: anybody may have written it.
+        """
         origin = batch.origins[batch.origin[row]]
         group = self._groups.get(origin)
         if group is None:
@@ -229,9 +232,9 @@ class Follower:
         if origin.stream_id is not None:
             key = (group.boot, batch.pid[row], origin.stream_id)
             if origin.unit is None:
-                return self._streams.get(key, group)
+                return self._streams.get(key)
             self._streams[key] = group
-        return group
+        return group if origin.unit is not None or not origin.vouched else None
 
     # -- main processes ----------------------------------------------------
 
@@ -276,6 +279,8 @@ class Follower:
 
     def _worker_event(self, batch: Batch, row: int, event: events.WorkerEvent) -> None:
         group = self._group(batch, row)
+        if group is None:
+            return
         if isinstance(event, events.Recycled):
             segment = self._latest.get(group)
             if segment is not None:
@@ -319,6 +324,8 @@ class Follower:
 
     def _line(self, batch: Batch, row: int, kind: Line, task_id: str, name: str, process: str, number: float) -> None:
         group, at, pid = self._group(batch, row), batch.realtime[row], batch.pid[row]
+        if group is None:
+            return
         if is_child(process):
             self._child_pids[group, pid] = at
         if kind is Line.HEARD:

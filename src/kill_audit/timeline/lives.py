@@ -4,7 +4,8 @@ Rules of this file:
 1. A life is a main process of one run of a unit, from its banner or "ready" to its end; a SIGHUP re-exec under the
    same pid is a new life.
 2. Only what the main process itself wrote begins or feeds a life. Where a unit has a main process, a pid that is
-   known as a pool process's is an impostor: its claims to speak for the main process are dropped.
+   known as a pool process's is an impostor: its claims to speak for the main process are dropped. Where nothing
+   shows a worker's life, only a Python program is believed to be one.
 3. How a life ended is told by the service manager first, by the worker's own last words next, by a successor's start
    last.
 """
@@ -18,7 +19,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from kill_audit import events
-from kill_audit.entry import Micros
+from kill_audit.entry import Micros, Origin
 from kill_audit.events import Event, UnitEvent, WorkerEvent
 from kill_audit.timeline.partial import Group, Mark, Partial, Run, Segment
 
@@ -137,12 +138,13 @@ def impostors(partials: Sequence[Partial], worker_events: Iterable[WorkerEvent])
             if segment.wrote_as_child:
                 child_writers.add((segment.group, segment.main_pid))
     named: set[tuple[Group, int]] = set()
-    for event in worker_events:
-        if isinstance(event, events.ChildExited):
-            group = group_of(event)
-            if event.child_pid != event.seen.pid:
-                named.add((group, event.child_pid))
     found: set[tuple[Group, int]] = set()
+    for event in worker_events:
+        group = group_of(event)
+        if isinstance(event, events.ChildExited) and event.child_pid != event.seen.pid:
+            named.add((group, event.child_pid))
+        if (group, event.seen.pid) not in began and not _may_be_worker(event.seen.origin):
+            found.add((group, event.seen.pid))
     for group, pids in mains.items():
         real = {pid for pid in pids if (group, pid) in began and (group, pid) not in child_writers}
         if real:
@@ -152,6 +154,14 @@ def impostors(partials: Sequence[Partial], worker_events: Iterable[WorkerEvent])
                 if (group, pid) in child_writers or (group, pid) in named or (group, pid) not in began
             )
     return frozenset(found)
+
+
+def _may_be_worker(origin: Origin) -> bool:
+    """Whether the program that wrote a line can be a Celery worker; one that journald could not name may be."""
+    if not origin.vouched or origin.container is not None or (origin.exe is None and origin.comm is None):
+        return True
+    names = f"{origin.exe or ''} {origin.comm or ''}"
+    return origin.exe is None or any(word in names for word in ("python", "pypy", "celery", "uwsgi", "supervis"))
 
 
 def group_of(event: Event) -> Group:

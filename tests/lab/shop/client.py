@@ -1,39 +1,42 @@
 """The shop's other half: sends tasks to the queues and speaks to the workers, as the app's web side would.
 
-usage: python -m shop.client send '[{"task": "sleepy", "args": [5], "queue": "a", "countdown": 10}]'   prints the ids, one a line
-       python -m shop.client revoke ID...     revokes and terminates
-       python -m shop.client waiting          prints the ids of the tasks whose messages the broker still has
-       python -m shop.client shutdown         asks all workers to shut down
-       python -m shop.client prepare          creates the run log's tables
+usage: python -m shop.client send ORDERS    sends tasks, and prints their ids, one a line; ORDERS is JSON, as
+                                            [{"task": "sleepy", "args": [5], "queue": "a", "countdown": 10}]
+       python -m shop.client revoke ID...   revokes and terminates
+       python -m shop.client waiting        prints the ids of the tasks whose messages the broker still has
+       python -m shop.client shutdown       asks all workers to shut down
+       python -m shop.client prepare        creates the run log's tables
 """
+
+from __future__ import annotations
 
 import json
 import re
 import sys
-from typing import List
 
 from . import app, run_log
 
 
 def send(orders: str) -> None:
-    """Send the tasks and print the id of each. Everything besides the name and the arguments is Celery's own option."""
+    """Send the tasks and print the id of each. All besides the name and the arguments is Celery's own option."""
     for order in json.loads(orders):
         name, args = "shop.tasks." + order.pop("task"), order.pop("args", [])
         print(app.send_task(name, args=args, **order).id)
 
 
-def waiting() -> List[str]:
+def waiting() -> list[str]:
     """Return the ids of the tasks whose messages are in a queue, or were handed out and not acknowledged."""
     with app.connection_for_read() as connection:
         channel = connection.default_channel
         if connection.transport.driver_type == "redis":
             client = channel.client
-            kinds = {key: client.type(key) for key in client.keys()}
+            kinds = {key: client.type(key) for key in client.scan_iter()}
             texts = [text for key, kind in kinds.items() if kind == b"list" for text in client.lrange(key, 0, -1)]
             texts += [text for key, kind in kinds.items() if kind == b"hash" for text in client.hvals(key)]
             return sorted({found for text in texts for found in re.findall(r'"id": "([^"]+)"', text.decode())})
         found = []
         for queue in ("a", "b"):
+            channel.queue_declare(queue, durable=True, auto_delete=False)
             while True:
                 # Not acknowledged: when the connection closes they are back in the queue.
                 message = channel.basic_get(queue)
@@ -43,7 +46,7 @@ def waiting() -> List[str]:
         return sorted(found)
 
 
-def main(words: List[str]) -> None:
+def main(words: list[str]) -> None:
     """Do what the first word says."""
     verb, rest = words[0], words[1:]
     if verb == "send":

@@ -10,7 +10,7 @@ DIARY = Path(os.environ.get("SHOP_DIARY", "/srv/shop/diary.jsonl"))
 
 
 def write(event: str, **facts: object) -> None:
-    """Append one event with the unit, the process (number and start, as /proc has it) and the time (epoch, seconds)."""
+    """Append one event with the unit, the process (number, and start as /proc has it) and the time (epoch, s)."""
     entry = {"event": event, "unit": UNIT, "pid": os.getpid(), "ticks": start_of_this_process(), "t": time.time()}
     line = json.dumps({**entry, **facts}) + "\n"
     handle = os.open(DIARY, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -21,5 +21,5 @@ def write(event: str, **facts: object) -> None:
 
 
 def start_of_this_process() -> int:
-    """When this process started, in clock ticks since the kernel's boot: tells it from a later one of the same number."""
+    """Return when this process started (clock ticks since boot), which tells it from a later one of its number."""
     return int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])

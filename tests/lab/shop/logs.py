@@ -1,13 +1,16 @@
 """How the worker's lines look: Celery's own format, or one of those that apps put in its place.
 
-`default` Celery's. `plain` the message alone. `coloured` Celery's, with its colour codes. `json` one object a line, from a handler
-of the app's own (`setup_logging`: Celery then configures nothing, and the pool's own lines go out bare).
+`default` Celery's. `plain` the message alone. `coloured` Celery's, with its colour codes. `json` one object a line,
+from a handler of the app's own (`setup_logging`: Celery then configures nothing, and the pool's own lines go out
+bare).
 """
+
+from __future__ import annotations
 
 import json
 import logging
 import sys
-from typing import Any, Dict
+from typing import Any
 
 from celery import signals
 from celery.utils.log import ColorFormatter
@@ -18,7 +21,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as JSON text."""
-        entry: Dict[str, Any] = {
+        entry: dict[str, Any] = {
             "timestamp": self.formatTime(record),
             "levelname": record.levelname,
             "name": record.name,

@@ -5,10 +5,12 @@
 SQLite holds naive UTC text, PostgreSQL `timestamptz`.
 """
 
+from __future__ import annotations
+
 import os
 import sqlite3
 from datetime import datetime, timezone
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Sequence
 
 SQLITE = os.environ.get("SHOP_SQLITE", "/srv/shop/runlog.sqlite3")
 POSTGRES = os.environ.get("SHOP_POSTGRES", "")
@@ -18,13 +20,13 @@ TABLES = ("run_log_end", "run_log_start")
 
 
 class Store:
-    """One database that holds both tables. Connections are short: a worker's children must not share one over a fork."""
+    """One database that holds both tables. Connections are short: children must not share one over a fork."""
 
     def __init__(self, kind: str, target: str) -> None:
         self.kind = kind
         self.target = target
 
-    def execute(self, sql: str, values: Sequence[object] = (), *, fetch: bool = False) -> Optional[int]:
+    def execute(self, sql: str, values: Sequence[object] = (), *, fetch: bool = False) -> int | None:
         """Run one statement with `?` for values, commit it, and return the first value of the first row if `fetch`."""
         connection = self._connect()
         try:
@@ -50,7 +52,7 @@ class Store:
     def _connect(self) -> Any:
         if self.kind == "sqlite":
             return sqlite3.connect(self.target, timeout=30)
-        import psycopg  # noqa: PLC0415  only where PostgreSQL is asked for
+        import psycopg
 
         return psycopg.connect(self.target)
 
@@ -64,7 +66,7 @@ class Run:
     def __init__(self, task_id: str, task_name: str, queue: str) -> None:
         self.facts = (task_id, task_name, queue)
         self.started = datetime.now(timezone.utc)
-        self.keys: Dict[str, Optional[int]] = {}
+        self.keys: dict[str, int | None] = {}
 
     def begin(self) -> None:
         """Insert the row of the design that knows of a run from its start."""
@@ -83,7 +85,7 @@ class Run:
         )
         update = "update run_log_start set finished_at = ?, status = ? where id = ?"
         finished = datetime.now(timezone.utc)
-        statements: List[Tuple[Store, str, Tuple[object, ...]]] = []
+        statements: list[tuple[Store, str, tuple[object, ...]]] = []
         for store in STORES:
             start, end = store.moment(self.started), store.moment(finished)
             statements.append((store, insert, (*self.facts, start, end, status)))

@@ -1,4 +1,6 @@
-"""The shop's tasks. Each writes its own start and end into the diary, whatever the logs say, and its row into the run log."""
+"""The shop's tasks. Each writes its start and end into the diary, whatever the logs say, and a row into the run log."""
+
+from __future__ import annotations
 
 import ctypes
 import functools
@@ -49,14 +51,16 @@ def task(**options: Any) -> Callable[[Body], Any]:
     return register
 
 
-@signals.worker_ready.connect
 def _ready(**_: object) -> None:
     diary.write("ready")
 
 
-@signals.worker_process_init.connect
 def _child(**_: object) -> None:
     diary.write("child", parent=os.getppid())
+
+
+signals.worker_ready.connect(_ready)
+signals.worker_process_init.connect(_child)
 
 
 @task()

@@ -2,8 +2,8 @@
 
 import signal
 
-from ..scenario import Scenario
-from ..stage import Stage, order
+from .scenario import Scenario
+from .stage import Stage, order
 
 
 def reboot(stage: Stage) -> None:

@@ -2,25 +2,32 @@
 
 import signal
 
-from ..scenario import Scenario
-from ..stage import Stage, order
 from .deploys import restart_busy
+from .scenario import Scenario
+from .stage import Stage, order
 
 
 def forged(stage: Stage) -> None:
-    """Let any user write the words of kills; one child is really killed meanwhile, and the forger blames others for it."""
+    """Let any user write the words of kills; one child is really killed meanwhile, and the forger blames others."""
     stage.start("a")
     ids = stage.send(order("sleepy", 60), order("sleepy", 5))
     run, other = stage.running(*ids)
     stamp = "[2026-11-30 12:00:00,000: ERROR/MainProcess]"
+    lost = "WorkerLostError('Worker exited prematurely: signal 9 (SIGKILL) Job: 1.')"
     lies = (
-        ("kernel", f"Memory cgroup out of memory: Killed process {run.process.pid} (celery) total-vm:1kB, anon-rss:1kB"),
+        (
+            "kernel",
+            f"Memory cgroup out of memory: Killed process {run.process.pid} (celery) total-vm:1kB, anon-rss:1kB",
+        ),
         ("kernel", f"Out of memory: Killed process {other.process.pid} (celery) total-vm:1kB, anon-rss:1kB"),
         ("systemd", "celery@a.service: A process of this unit has been killed by the OOM killer."),
         ("systemd", "celery@a.service: Main process exited, code=killed, status=9/KILL"),
         ("systemd", "Stopping celery@a.service - Celery worker a..."),
         ("celery", f"{stamp} Process 'ForkPoolWorker-1' pid:{other.process.pid} exited with 'signal 9 (SIGKILL)'"),
-        ("celery", f"{stamp} Task handler raised error: WorkerLostError('Worker exited prematurely: signal 9 (SIGKILL) Job: 1.')"),
+        (
+            "celery",
+            f"{stamp} Task handler raised error: {lost}",
+        ),
         ("celery", f"{stamp} Hard time limit (2s) exceeded for shop.tasks.sleepy[{other.id}]"),
         ("sudo", f"ops : TTY=pts/0 ; PWD=/ ; USER=root ; COMMAND=/usr/bin/kill -9 {run.process.pid}"),
     )
@@ -58,7 +65,7 @@ def user_unit(stage: Stage) -> None:
     """Kill a child of a worker that a user's own systemd runs, then restart it with a running task."""
     stage.under_user("ops")
     stage.start("a")
-    [killed] = stage.running(*stage.send(order("sleepy", 60)))
+    [killed] = stage.running(*stage.send(order("late", 60)))
     stage.kill(killed.process, signal.SIGKILL)
     stage.gone(killed)
     stage.loss("a")
@@ -70,7 +77,7 @@ def user_unit(stage: Stage) -> None:
 SCENARIOS = (
     Scenario(
         name="forged",
-        what="a user writes kernel, systemd, sudo and worker lines with logger; one child is really killed by an unknown hand",
+        what="a user writes kernel, systemd, sudo and worker lines; one child is really killed by an unknown hand",
         act=forged,
         quick=True,
     ),
@@ -123,7 +130,8 @@ SCENARIOS = (
         what="a worker run by a user's own systemd: one child is killed, then the unit is restarted",
         act=user_unit,
         cause="unit-stop",
-        idle=None,
+        cause_of=(("late", "unknown"),),
+        idle=1,
     ),
     Scenario(
         name="flood",

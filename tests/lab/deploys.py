@@ -2,8 +2,8 @@
 
 import signal
 
-from ..scenario import Scenario
-from ..stage import Stage, order
+from .scenario import Scenario
+from .stage import Stage, order
 
 DRAINS = "KillMode=mixed\nTimeoutStopSec=60"
 
@@ -15,9 +15,7 @@ def deploy(stage: Stage) -> None:
     running = stage.running(*stage.send(*orders))
     stage.restart("a", "b")
     stage.gone(*running)
-    again = running[3].id
-    stage.running(again, times=2)
-    stage.finished(again)
+    stage.rerun(running[3])
 
 
 def drain(stage: Stage) -> None:
@@ -46,8 +44,7 @@ def stop_then_start(stage: Stage) -> None:
         stage.run("sleep", "2")
         stage.sudo("systemctl", "start", "celery@a")
     stage.gone(*running)
-    stage.running(running[1].id, times=2)
-    stage.finished(running[1].id)
+    stage.rerun(running[1])
 
 
 def restart_eight(stage: Stage) -> None:
@@ -183,8 +180,9 @@ Type=forking
 RuntimeDirectory=celery-%i
 LogsDirectory=celery
 ExecStart=
-ExecStart={venv}/bin/celery -A shop multi start %i@%H -Q %i -c 2 -l INFO --pidfile=/run/celery-%i/%%n.pid --logfile=/var/log/celery/%%n.log
-ExecStop={venv}/bin/celery multi stopwait %i@%H --pidfile=/run/celery-%i/%%n.pid
+Environment=PIDS=--pidfile=/run/celery-%i/%%n.pid LOGS=--logfile=/var/log/celery/%%n.log
+ExecStart={venv}/bin/celery -A shop multi start %i@%H -Q %i -c 2 -l INFO $PIDS $LOGS
+ExecStop={venv}/bin/celery multi stopwait %i@%H $PIDS
 """
 
 SCENARIOS = (
@@ -275,7 +273,7 @@ SCENARIOS = (
     Scenario(name="remote_shutdown", what="app.control.shutdown(): the worker drains", act=remote_shutdown),
     Scenario(
         name="sighup_reload",
-        what="systemctl reload sends SIGHUP: the worker drains and starts again in place; later one child of its new life is killed",
+        what="systemctl reload sends SIGHUP: the worker drains and starts again in place; then a child is killed",
         act=sighup_reload,
         settings="ExecReload=/bin/kill -HUP $MAINPID",
     ),

@@ -3,8 +3,8 @@
 import signal
 from pathlib import Path
 
-from ..scenario import Scenario
-from ..stage import Stage, order
+from .scenario import Scenario
+from .stage import Stage, order
 
 CGROUP = "system.slice/system-celery.slice/celery@a.service"
 
@@ -66,7 +66,7 @@ def main_dies(number: signal.Signals) -> Scenario:
 
     return Scenario(
         name=f"main_{number.name.lower()}",
-        what=f"{number.name} to the main process: the children die with it, and no line names the tasks; one more task had not begun",
+        what=f"{number.name} to the main process: the children die with it, unnamed; one task had not begun",
         act=act,
         cause="crash" if number is signal.SIGSEGV else "unknown",
         settings="Restart=always",

@@ -1,10 +1,10 @@
-"""Scenarios in which received is not begun: prefetched tasks, ETA, retries, rate limits; and other pools than prefork."""
+"""Scenarios in which received is not begun (prefetch, ETA, retries, rate limits), and of other pools than prefork."""
 
 import signal
 
-from ..scenario import Scenario
-from ..stage import Stage, order
 from .deploys import restart_busy
+from .scenario import Scenario
+from .stage import Stage, order
 
 
 def prefetch_restart(stage: Stage) -> None:
@@ -198,7 +198,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="visibility",
-        what="SIGKILL of the main process with a late task: delivered again after the visibility timeout (kombu sweeps every 100 s)",
+        what="SIGKILL of the main process with a late task: delivered again when kombu's sweep (every 100 s) finds it",
         act=visibility,
         settings="Restart=always",
         environment="SHOP_VISIBILITY=10",
@@ -206,7 +206,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="visibility_twice",
-        what="a late task outlives the visibility timeout and is delivered again while healthy: no kill, one duplicate",
+        what="a late task outlives the visibility timeout and is delivered again while healthy: no kill, a duplicate",
         act=twice,
         environment="SHOP_VISIBILITY=10",
         celeries=("5.7",),
