@@ -72,6 +72,11 @@ _LOOSE = re.compile(
     r"|worker: (?:Warm|Cold) shutdown|Timed out waiting for UP message|Initiating Soft Shutdown|\S+@\S+ ready\.\Z)"
 )
 _MAX_HEAD = 200
+# The two formatters of Django's own documentation ("Logging", `verbose` and `simple`): words without any bracket.
+_DJANGO = re.compile(
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[,.]\d+)? (?:[\w.]+ )?\d+ \d+ )?(?=[A-Z])"
+)
 # Most lines of a host are not Celery's: without one of these words no pattern can match.
 _WORTH = re.compile(
     r"Task |Process ['\"]|Received task|Got task|time limit|Terminating |Discarding|Restoring|Requeuing|Unrecoverable"
@@ -112,6 +117,9 @@ def _loose_record(message: str) -> Record | None:
         return None
     if message.startswith("Arguments: ") or _BARE.find(message) is not None:
         return Record(text=message)
+    django = _DJANGO.match(message)
+    if django is not None:
+        return Record(text=message[django.end() :].rstrip(), prefixed=True)
     match = _LOOSE.search(message, 0, _MAX_HEAD + 4096)
     if match is None or match.start() > _MAX_HEAD:
         return None
@@ -231,8 +239,10 @@ def _lost_elsewhere(outcome: str) -> Any:
                 task_id=match["id"],
                 task_name=match["name"],
             )
-        kind = Line.RETRIED if outcome == "retried" else Line.RAISED
-        return TaskLine(kind, match["id"], match["name"])
+        if outcome != "retried":
+            return TaskLine(Line.RAISED, match["id"], match["name"])
+        due = _RETRY_IN.search(said.text, match.end("id"))
+        return TaskLine(Line.RETRIED, match["id"], match["name"], float(due[1]) if due else 0.0)
 
     return make
 
@@ -280,8 +290,8 @@ def _ended(match: re.Match[str], said: Record, _seen: Seen) -> TaskLine:
         return TaskLine(Line.IGNORED, task_id, name)
     if what.startswith("reject"):
         return TaskLine(Line.REJECTED, task_id, name)
-    if what.startswith("Task already"):
-        return TaskLine(Line.SUCCEEDED, task_id, name)
+    if what.startswith("Task already"):  # deduplicated: an earlier run had succeeded, and this one did nothing
+        return TaskLine(Line.IGNORED, task_id, name)
     return TaskLine(Line.RAISED, task_id, name)
 
 
@@ -531,6 +541,15 @@ RECORDS = table(
         near_misses=(f"Task kapp.sleep[{_UUID}] cannot be acknowledged",),
     ),
     Pattern(
+        name="eta-unreadable",
+        upstream="celery/worker/strategy.py: the message is rejected and not requeued",
+        regex=re.compile(r"Couldn't convert (?:ETA|eta) .*'id': '(?P<id>[^']+)'"),
+        make=lambda match, _said, _seen: TaskLine(Line.REJECTED, match["id"], ""),
+        samples=(f"Couldn't convert ETA 'soon' to timestamp: ValueError(). Task: {{'lang': 'py', 'id': '{_UUID}'}}",),
+        near_misses=("Couldn't convert ETA",),
+        is_event=False,
+    ),
+    Pattern(
         name="child-exited",
         upstream="billiard/pool.py _join_exited_workers; before 3.3 the status is a bare `exitcode -9`",
         regex=re.compile(
@@ -657,12 +676,13 @@ _BARE = table(
     Pattern(
         name="shutdown-again",
         upstream="celery/apps/worker.py; 5.5 and later print it at every cold shutdown, before at the first SIGINT",
-        regex=re.compile(
-            r"worker: Hitting Ctrl\+C again will (?:terminate all running tasks!|initiate cold shutdown)"
-        ),
+        regex=re.compile(r"worker: Hitting Ctrl\+C again will terminate all running tasks!"),
         make=_event(events.Shutdown, kind="again"),
         samples=("worker: Hitting Ctrl+C again will terminate all running tasks!",),
-        near_misses=("worker: Hitting the wall",),
+        near_misses=(
+            "worker: Hitting the wall",
+            "worker: Hitting Ctrl+C again will initiate cold shutdown, terminating all running tasks!",
+        ),
     ),
     Pattern(
         name="reexec",

@@ -135,6 +135,11 @@ def _by_text(make: Callable[[re.Match[str], Seen, dict[str, Any]], events.Event 
 
 _NAME = r"(?:(?P<of>\S+?):? )?"
 
+
+def _state(match: re.Match[str]) -> str:
+    return "stop" if match["stop"] else "runtime" if match["runtime"] else "after-sigkill"
+
+
 MANAGER = table(
     Pattern(
         name="stop-timed-out",
@@ -147,7 +152,7 @@ MANAGER = table(
         ),
         make=_by_text(
             lambda match, seen, about: events.StopTimedOut(
-                seen=seen, **about, state=match["state"] or match["old"] or ("stop" if match["stop"] else "runtime")
+                seen=seen, **about, state=match["state"] or match["old"] or _state(match)
             )
         ),
         samples=(
@@ -350,6 +355,10 @@ _NOT_A_UNIT = re.compile(
 
 def manager(seen: Seen, fields: Fields) -> events.Event | None:
     """Recognise what PID 1 or a user's manager says."""
+    if seen.origin.vouched and seen.pid != 1:  # a user's manager speaks of that user's units only
+        if "USER_UNIT" not in fields:
+            return None
+        fields = {name: value for name, value in fields.items() if name not in ("UNIT", "INVOCATION_ID")}
     message_id = fields.get("MESSAGE_ID", "")
     make = MANAGER_IDS.get(message_id)
     if make is not None:

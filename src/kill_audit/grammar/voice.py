@@ -35,7 +35,8 @@ _IN_TEXT = {
     "earlyoom": Voice.OOM_DAEMON,
     "systemd-coredump": Voice.COREDUMP,
 }
-_MANAGER_EXE = ("/systemd", "/init")
+# Where only root installs programs; a copy of sudo in somebody's home can write what it likes.
+_SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/run/wrappers/", "/nix/store/", "/snap/")
 
 
 def voice_of(origin: Origin, pid: int) -> Voice:
@@ -53,7 +54,8 @@ def voice_of(origin: Origin, pid: int) -> Voice:
 
 
 def _privileged(origin: Origin, pid: int) -> Voice | None:
-    exe, comm, root = origin.exe or "", origin.comm or "", origin.uid == 0
+    comm, root = origin.comm or "", origin.uid == 0
+    exe = origin.exe if origin.exe is not None and origin.exe.startswith(_SYSTEM_FOLDERS) else ""
     if pid == 1 and (root or origin.uid is None):
         return Voice.MANAGER
     if comm == "systemd" and exe.endswith("/systemd") and (origin.unit or "").startswith(("init.scope", "user@")):
@@ -62,11 +64,11 @@ def _privileged(origin: Origin, pid: int) -> Voice | None:
         return Voice.LOGIND
     if exe.endswith("/systemd-journald") or (comm == "systemd-journal" and root):
         return Voice.JOURNALD
-    if exe.endswith("/systemd-coredump") or (comm == "systemd-coredum" and (root or exe == "")):
+    if exe.endswith("/systemd-coredump") or (comm == "systemd-coredum" and root):
         return Voice.COREDUMP
     if exe.endswith(("/systemd-oomd", "/earlyoom")) or (comm in ("systemd-oomd", "earlyoom") and root):
         return Voice.OOM_DAEMON
-    if exe.startswith("/") and exe.endswith("/sudo"):
+    if exe.endswith("/sudo"):
         return Voice.SUDO
     return None
 

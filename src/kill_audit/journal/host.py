@@ -18,6 +18,7 @@ from kill_audit.errors import SourceError
 from kill_audit.journal.files import MAY_READ, FileSource, ProblemSource, distinct, journal_files, journal_folders
 from kill_audit.journal.opening import Kind
 
+_THIS_HOST: Final = "/"
 _PERSISTENT: Final = "var/log/journal"
 _VOLATILE: Final = "run/log/journal"
 _HIDDEN: Final = (
@@ -47,7 +48,7 @@ def open_host(
     Raises:
         SourceError: there is no journal, or this user may not read any of it.
     """
-    top = Path(root or "/")
+    top = Path(_THIS_HOST if root is None else root)
     machine = None if merge or root is not None else _machine_id(top)
     persistent = _places(top / _PERSISTENT, machine, namespace, merge=merge)
     volatile = _places(top / _VOLATILE, machine, namespace, merge=merge)

@@ -176,9 +176,9 @@ class SqlRunLog:
         usual = status or finished or ""
         if not self._source.is_big or status in indexed:
             return usual, ()
-        if finished in indexed and finished is not None and not (self._preset and self._preset.open_has_finish):
+        if finished in indexed and not (self._preset and self._preset.open_has_finish):
             return finished, (self._source.column(finished).is_(None),)
-        if started in indexed and started is not None and since is not None:
+        if started in indexed and since is not None:
             return started, within(self._source.column(started), self._source.any_value(started), since)
         return usual, ()
 

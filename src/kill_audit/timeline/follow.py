@@ -51,6 +51,7 @@ _MAIN_ONLY = (
 _DEATHS = (events.ChildExited, events.TaskLost)
 _RECENT_RUNS = 32  # finished runs that a death may turn out to be about: the process died after its task's success
 _RECENT_SPAN = 15 * _SECOND
+_ECHO_SPAN = 2 * _SECOND
 _REORDER_TOLERANCE = 0.5 * _SECOND
 
 
@@ -354,6 +355,8 @@ class Follower:
         segment = self._segment(group, pid, mark.at)
         segment.last, segment.informed = mark, True
         segment.hand_out_due(mark.at)
+        if any(self._is_echo(run, group, mark) for run in self._open.get(task_id, ())):
+            return
         task_hash = hash_of(task_id)
         if task_hash in self._finished:
             self._repeated.add(task_hash)
@@ -379,6 +382,17 @@ class Follower:
             segment.hand_out(run)
         segment.open[id(run)] = run
         self._open.setdefault(task_id, []).append(run)
+
+    @staticmethod
+    def _is_echo(run: _OpenRun, group: Group, mark: Mark) -> bool:
+        """Whether a receipt was printed twice: a worker may log to its stdout and to syslog as well."""
+        received = run.facts["received"]
+        return (
+            received is not None
+            and run.facts["group"] == group
+            and received.text == mark.text
+            and mark.at - received.at < _ECHO_SPAN
+        )
 
     @staticmethod
     def _wait(segment: _OpenSegment, run: _OpenRun, due: Micros) -> None:

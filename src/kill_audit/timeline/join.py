@@ -16,6 +16,7 @@ from kill_audit import events
 from kill_audit.entry import Micros
 from kill_audit.events import Event, Line, UnitEvent, WorkerEvent
 from kill_audit.timeline.deaths import Blind, Death, Elsewhere, IdleExit, Spared, deaths_of
+from kill_audit.timeline.echoes import without_echoes
 from kill_audit.timeline.lives import SECOND, Boots, Life, Told, boots_of, group_of, lives_of
 from kill_audit.timeline.partial import End, Group, Mark, Partial, Run, hash_of
 
@@ -91,6 +92,7 @@ def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
 
 def join(partials: Sequence[Partial]) -> History:
     """Put the sources together."""
+    partials = without_echoes(partials)
     boots = boots_of(partials)
     told = _told(partials)
     runs, ends = _runs_with_ends(partials)
@@ -212,7 +214,7 @@ def _runs_with_ends(partials: Sequence[Partial]) -> tuple[list[tuple[int, Run]],
                 ends[task_id].setdefault((end_of_run.mark.at, end_of_run.pid, end_of_run.kind), end_of_run)
     for task_id, found in ends.items():
         finished[task_id] = sorted(found.values(), key=lambda end: end.mark.at)
-    kept = _without_echoes(partials, runs)
+    kept = _without_late_words(partials, runs)
     return kept, {task_id: tuple(found) for task_id, found in finished.items()}
 
 
@@ -251,7 +253,7 @@ def _whose(end: End, keys: Sequence[_Key], runs: Mapping[_Key, tuple[int, Run]])
     return keys[-1]
 
 
-def _without_echoes(partials: Sequence[Partial], runs: Mapping[_Key, tuple[int, Run]]) -> list[tuple[int, Run]]:
+def _without_late_words(partials: Sequence[Partial], runs: Mapping[_Key, tuple[int, Run]]) -> list[tuple[int, Run]]:
     """Leave out runs known only by a late line of their own: another source shows that they had finished."""
     kept = []
     for number, run in runs.values():
