@@ -1,11 +1,12 @@
-"""Fills in the parts of README.md and docs/ that are made from the package: `python tests/documentation.py` writes them.
+"""Fills in the parts of README.md and docs/ that are made from the package (`make docs`).
 
-A part stands between `<!-- made: NAME -->` and `<!-- end -->`; what is outside is written by people. Nothing else knows
-where a part's text comes from, so a change of an option, a text or the Schema only needs `make docs`.
+A part stands between `<!-- made: NAME -->` and `<!-- end -->`; what is outside is written by people. Nothing else
+knows where a part's text comes from, so a change of an option, a text or the Schema only needs `make docs`.
 """
 
 import datetime as dt
 import re
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
@@ -13,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from samples import report_words
 
 from kill_audit import document, texts
 from kill_audit.cli import COMMANDS, run
 from kill_audit.render import render
+from samples import report_words
 
 PROJECT = Path(__file__).parents[1]
 MADE = re.compile(r"(<!-- made: (?P<name>[a-z0-9 -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -49,7 +50,8 @@ def made(name: str) -> str:
             return schema()
         case [("causes" | "fates" | "verdicts" | "coverage" | "naming") as kind]:
             return sections(kind)
-    raise ValueError(f"there is no part named {name!r}")
+        case _:
+            raise ValueError(f"there is no part named {name!r}")
 
 
 # The sample report, as a terminal of 100 columns shows it
@@ -155,7 +157,8 @@ def _type(value: Mapping[str, Any]) -> str:
             return f"object of {_type(item)}"
         case {"type": str(name)}:
             return name
-    return "anything"
+        case _:
+            return "anything"
 
 
 def _plain(text: str) -> str:
@@ -179,7 +182,7 @@ def main() -> None:
         text = page.read_text(encoding="utf-8")
         if (new := filled(text)) != text:
             page.write_text(new, encoding="utf-8")
-            print(page.relative_to(PROJECT))
+            sys.stdout.write(f"{page.relative_to(PROJECT)}\n")
 
 
 if __name__ == "__main__":

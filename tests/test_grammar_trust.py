@@ -43,7 +43,7 @@ Forge = Callable[[Journal, Unit], object]
 
 
 def scene(forge: Forge | None = None) -> Journal:
-    """Two tasks run, one process dies by an unknown hand at 12:00:10; a second before, somebody may forge something."""
+    """Two tasks run, one process dies by an unknown hand at 12:00:10; a second before, somebody may forge."""
     journal = Journal()
     unit = journal.unit()
     unit.received("t1", "t2")
@@ -109,7 +109,7 @@ HOLDS: dict[str, Forge] = {
         UNIT=UNIT,
     ),
     "an OOM line by logger -t kernel": by(anybody(identifier="kernel", facility=0), VICTIM),
-    "an OOM line written to /dev/kmsg": by(replace(KERNEL, facility=1, identifier="mallory"), VICTIM),
+    "an OOM line written to /dev/kmsg": by(replace(KERNEL, facility=1, identifier="mallory"), VICTIM, pid=0),
     "an OOM line that journald wrote to /dev/kmsg": by(
         replace(KERNEL, facility=3, identifier="systemd-journald"), VICTIM
     ),
@@ -205,7 +205,7 @@ def test_forgery(forge: Forge) -> None:
     ],
 )
 def test_forgery_by_path_or_manager(forge: Forge) -> None:
-    """A program is known by a full path below the system's own folders, and a user's manager speaks of its own units."""
+    """A program is known by a full path in the system's own folders; a user's manager speaks of its own units."""
     assert findings(audited(scene(forge))) == findings(audited(scene()))
 
 
@@ -219,7 +219,7 @@ def test_honest_words() -> None:
     """The same words count when the program that is known for them writes them."""
     words: dict[str, Forge] = {
         "manual-signal": by(SUDO, KILL),
-        "oom-kernel": by(KERNEL, VICTIM),
+        "oom-kernel": by(KERNEL, VICTIM, pid=0),
         "oom-systemd": by(EARLYOOM, 'sending SIGKILL to process 101 uid 33 "celery": badness 801'),
     }
     causes = {cause: [kill.cause for kill in audited(scene(forge)).kills] for cause, forge in words.items()}

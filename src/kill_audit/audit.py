@@ -41,6 +41,26 @@ def audit(
     settle: Micros = reconcile.SETTLE,
     deploy_gap: Micros = deploys.JOINED_WITHIN,
 ) -> Document:
+    """Find every killed run in the sources, reconcile it with the run log, and write the report's document.
+
+    The arguments are those of `examine`.
+    """
+    return report.report(
+        examine(sources, run_log, question, each, now=now, settings=settings, settle=settle, deploy_gap=deploy_gap)
+    )
+
+
+def examine(
+    sources: Sequence[Source],
+    run_log: RunLog | None,
+    question: Question,
+    each: Each,
+    *,
+    now: Micros,
+    settings: Mapping[str, TaskSettings] | None = None,
+    settle: Micros = reconcile.SETTLE,
+    deploy_gap: Micros = deploys.JOINED_WITHIN,
+) -> report.Findings:
     """Find every killed run in the sources and reconcile it with the run log.
 
     Args:
@@ -58,18 +78,16 @@ def audit(
     kills = classify.judge(history.deaths, scene)
     windows = deploys.deploys_of(history, kills, question, deploy_gap)
     inside = [kill for kill in kills if question.since <= kill.at < question.until]
-    return report.report(
-        report.Findings(
-            question=question,
-            history=history,
-            scene=scene,
-            judgement=coverage.judge(history, question, now),
-            kills=kills,
-            deploys=windows,
-            incidents=incidents.incidents_of(inside, windows),
-            reconciled=reconcile.reconcile(inside, history, run_log, question, now, settle=settle),
-            now=now,
-        )
+    return report.Findings(
+        question=question,
+        history=history,
+        scene=scene,
+        judgement=coverage.judge(history, question, now),
+        kills=kills,
+        deploys=windows,
+        incidents=incidents.incidents_of(inside, windows),
+        reconciled=reconcile.reconcile(inside, history, run_log, question, now, settle=settle),
+        now=now,
     )
 
 

@@ -90,7 +90,7 @@ def hidden(url: URL | str) -> str:
         return plain.render_as_string(hide_password=True).replace("%2A%2A%2A", "***")
     scheme, mark, rest = url.partition("://")
     if not mark:
-        return "***" if "@" in url else url
+        return "***" if ":" in url.rpartition("@")[0] else url
     _, at, place = rest.rpartition("@")
     return f"{scheme}://{'***@' if at else ''}{place}"
 
@@ -252,7 +252,14 @@ def _make_engine(url: URL, timeout_s: int) -> Engine:
 
 
 def _postgres_engine(url: URL, timeout_s: int) -> Engine:
-    usual = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "kill-audit"}
+    usual = {
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        "application_name": "kill-audit",
+        # A host that vanishes in the midst of an answer is noticed after a minute instead of two hours.
+        "keepalives_idle": 30,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
+    }
     engine = sa.create_engine(
         url,
         poolclass=NullPool,

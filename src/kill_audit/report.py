@@ -108,6 +108,28 @@ def report(found: Findings) -> document.Document:
     )
 
 
+def kill_named(found: Findings, key: str) -> tuple[document.Kill, Kill]:
+    """Find the one kill in the window whose id begins with `key`: as the document has it, and as it was found.
+
+    Raises:
+        UsageError: no kill in the window has it, or several have.
+    """
+    inside = [one for one in found.reconciled.findings if _within(one.kill.at, found.question)]
+    ids = _ids([one.kill for one in inside])
+    matching = [one for one in inside if ids[id(one.kill)].startswith(key.lower())]
+    if len(matching) != 1:
+        several = ", ".join(ids[id(one.kill)] for one in matching[:5])
+        raise UsageError(
+            f"{key}: {'several kills begin so' if matching else 'no kill in this window has this id'}",
+            hint=f"give more of it: {several}"
+            if matching
+            else "ids are in `kill-audit report`; widen it with --since",
+        )
+    whole = report(found)
+    kill = matching[0].kill
+    return next(one for one in whole.kills if one.id == ids[id(kill)]), kill
+
+
 def _within(at: Micros, window: Question) -> bool:
     return window.since <= at < window.until
 

@@ -48,6 +48,7 @@ NAMES = [*(path.parent.name for path in RECORDINGS), "odd values"]
 
 
 def through(path: Path) -> list[Entry]:
+    """Read a file that has no problem."""
     (source,) = open_sources(files=[str(path)])
     entries, problems = read(source)
     assert problems == []

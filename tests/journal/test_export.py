@@ -1,4 +1,5 @@
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,19 +20,23 @@ HEAD: tuple[Field, ...] = (
 
 
 def read(data: bytes, question: Question = EVERYTHING) -> tuple[list[Entry], list[Problem]]:
+    """Read a stream to its end."""
     return sorted_out(read_export(io.BytesIO(data), question))
 
 
 def entry(*fields: Field, time: int = 1_700_000_000_000_001) -> bytes:
+    """Write an entry with a cursor and times."""
     head = (HEAD[0], (b"__REALTIME_TIMESTAMP", b"%d" % time), HEAD[2])
     return export_entry((*head, *fields))
 
 
 def said(*messages: str) -> bytes:
+    """Write entries that differ in their messages only."""
     return b"".join(entry((b"_PID", b"7"), (b"MESSAGE", text.encode()), (b"_COMM", b"celery")) for text in messages)
 
 
 def messages(data: bytes) -> list[str | None]:
+    """Read the messages of a stream."""
     return [found.message for found in read(data)[0]]
 
 
@@ -144,7 +149,7 @@ def test_a_value_too_large_to_keep_is_passed_over_and_the_entry_kept(monkeypatch
 
 def test_a_batch_never_holds_more_entries_than_its_limit() -> None:
     """A long stream comes in several batches, whose rows refer to their own origins."""
-    batches = [found for found in read_export(io.BytesIO(said("x") * (BATCH_ENTRIES + 10)), EVERYTHING)]
+    batches = list(read_export(io.BytesIO(said("x") * (BATCH_ENTRIES + 10)), EVERYTHING))
     assert [len(batch) for batch in batches if isinstance(batch, Batch)] == [BATCH_ENTRIES, 10]
     assert {batch.origins for batch in batches if isinstance(batch, Batch)} == {(Origin(comm="celery"),)}
 
@@ -163,7 +168,7 @@ def test_the_sequence_number_that_newer_journalctl_prints_is_passed_over() -> No
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.parent.name)
-def test_a_recording_is_read_without_a_problem(path) -> None:  # type: ignore[no-untyped-def]
+def test_a_recording_is_read_without_a_problem(path: Path) -> None:
     """As many entries are read as the file has cursors."""
     data = path.read_bytes()
     entries, problems = read(data)

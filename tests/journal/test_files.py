@@ -22,12 +22,14 @@ MACHINE = "0123456789abcdef0123456789abcdef"
 
 
 def refusal(**named: object) -> tuple[str, str]:
+    """Give the message and the hint of what is refused."""
     with pytest.raises(SourceError) as refused:
         open_sources(**named)  # type: ignore[arg-type]
     return refused.value.message, refused.value.hint
 
 
 def names(folder: Path, **named: object) -> list[str]:
+    """Give the names of sources within a folder."""
     return [str(Path(source.name).relative_to(folder)) for source in open_sources(**named)]  # type: ignore[arg-type]
 
 
@@ -110,7 +112,7 @@ def test_a_socket_is_refused(tmp_path: Path) -> None:
 def test_a_stream_is_kept_and_can_be_read_twice_by_other_processes() -> None:
     """Standard input is copied to a private file, so that children can read it."""
     (source,) = open_sources(stdin=io.BytesIO(gzip.compress(EXPORT)))
-    again = pickle.loads(pickle.dumps(source))
+    again = pickle.loads(pickle.dumps(source))  # noqa: S301 -- it is this test's own
     assert source.name == "-"
     assert read(source) == read(again)
     assert len(read(source)[0]) > 10
@@ -155,7 +157,7 @@ def test_a_file_of_another_kind_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_gone_by_the_time_it_is_read_is_an_error(tmp_path: Path) -> None:
-    """journald may remove a file between the look into its folder and the reading."""
+    """It may be removed by journald between the look into its folder and the reading."""
     source = FileSource(name="x", path=str(tmp_path / "x"), kind=Kind.JOURNAL)
     with pytest.raises(SourceError, match="it was there, and is gone now"):
         list(source.batches(EVERYTHING))

@@ -14,14 +14,17 @@ TIME = "1700000000000001"
 
 
 def read(data: bytes, question: Question = EVERYTHING) -> tuple[list[Entry], list[Problem]]:
+    """Read a stream to its end."""
     return sorted_out(read_json(io.BytesIO(data), question))
 
 
 def line(**fields: Any) -> bytes:
+    """Write an entry."""
     return json.dumps({"__REALTIME_TIMESTAMP": TIME, **fields}).encode() + b"\n"
 
 
 def messages(data: bytes) -> list[str | None]:
+    """Read the messages of a stream."""
     return [found.message for found in read(data)[0]]
 
 
@@ -43,7 +46,7 @@ def test_an_object_becomes_a_row_with_its_origin_and_the_fields_that_a_grammar_m
 
 
 def test_an_array_of_numbers_is_the_bytes_of_a_value_that_is_no_printable_text() -> None:
-    """journalctl prints a message with an escape character, or one that is no UTF-8, as an array."""
+    """So journalctl prints a message with an escape character, or one that is no UTF-8, as an array."""
     assert messages(line(MESSAGE=[*b"\x1b[0m caf\xe9"])) == ["\x1b[0m caf\\xe9"]
 
 
@@ -95,7 +98,8 @@ def test_a_line_that_is_no_entry_is_told_and_passed_over(damaged: bytes) -> None
     [
         b"\x1e" + line(MESSAGE="a") + b"\x1e" + line(MESSAGE="b"),
         b"data: " + line(MESSAGE="a") + b"\ndata: " + line(MESSAGE="b") + b"\n",
-        b'{\n\t"__REALTIME_TIMESTAMP" : "1",\n\t"MESSAGE" : "a"\n}\n{\n\t"__REALTIME_TIMESTAMP" : "2",\n\t"MESSAGE" : "b"\n}\n',
+        b'{\n\t"__REALTIME_TIMESTAMP" : "1",\n\t"MESSAGE" : "a"\n}\n'
+        b'{\n\t"__REALTIME_TIMESTAMP" : "2",\n\t"MESSAGE" : "b"\n}\n',
         line(MESSAGE="a").replace(b"\n", b"\r\n") + b"\n\n" + line(MESSAGE="b").rstrip(),
     ],
     ids=["json-seq", "json-sse", "json-pretty", "carriage returns, empty lines, no newline at the end"],

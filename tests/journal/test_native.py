@@ -43,6 +43,7 @@ def outcomes(*files: Path) -> dict[str, tuple[int, list[str]]]:
 
 
 def header_of(path: Path) -> Header | None:
+    """Read a file's header."""
     with path.open("rb") as file:
         return Header.read(file)
 
@@ -66,11 +67,12 @@ def test_the_header_tells_entries_span_and_features_without_libsystemd(journal: 
 
 
 def times_in(export: bytes) -> list[int]:
+    """Give the times of the entries of an export."""
     return [int(line[21:]) for line in export.split(b"\n") if line.startswith(b"__REALTIME_TIMESTAMP=")]
 
 
 def test_a_file_that_is_cut_off_is_truncated_with_the_span_of_its_header(journal: Path) -> None:
-    """libsystemd refuses a file that ends before its header says; what it would cover is known all the same."""
+    """A file that ends before its header says is refused; what it would cover is known all the same."""
     header = header_of(journal)
     assert header is not None
     with journal.open("rb+") as file:
@@ -134,7 +136,7 @@ def test_entries_outside_the_span_that_is_read_are_left_out(journal: Path) -> No
 @pytest.mark.parametrize("seed", range(2))
 def test_damage_anywhere_never_crashes_or_hangs_the_reader(journal: Path, seed: int, tmp_path: Path) -> None:
     """Whatever bytes are overwritten: entries, problems or a lost child, and never an exception."""
-    whole, chance = journal.read_bytes(), random.Random(seed)
+    whole, chance = journal.read_bytes(), random.Random(seed)  # noqa: S311 -- damage, not secrets
     used = whole.rstrip(b"\0")
     files = []
     for number in range(20):

@@ -46,14 +46,17 @@ def test_what_a_file_holds_is_told_by_its_content(head: bytes, kind: Kind) -> No
 
 
 def xz(data: bytes) -> bytes:
+    """Pack as xz does."""
     return lzma.compress(data)
 
 
 def zstd(data: bytes) -> bytes:
+    """Pack as zstd does."""
     return zstandard.compress(data)
 
 
 def lz4_frame(data: bytes) -> bytes:
+    """Pack as lz4 does."""
     return bytes(lz4.frame.compress(data))
 
 
@@ -61,6 +64,7 @@ PACKERS = [gzip.compress, xz, zstd, bz2.compress, lz4_frame]
 
 
 def content(path: Path) -> tuple[bytes, str | None]:
+    """Give what can be unpacked, and the code of the problem met."""
     with unpacked(str(path)) as (file, layer):
         data = file.read()
     return data, layer.problem.code if layer is not None and layer.problem is not None else None

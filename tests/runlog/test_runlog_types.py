@@ -212,8 +212,10 @@ def test_mysql_timestamps_are_moments(mariadb: sa.URL, fill: Fill) -> None:
         "SET time_zone = '+05:00'",
         "INSERT INTO runs VALUES ('a', 'ok', '2026-11-30 17:00:00.5', '2026-11-30 13:00:01.25')",
     )
-    (row,) = opened(mariadb, time_zone="Europe/Berlin").rows_of({"a"})
+    run_log = opened(mariadb, time_zone="Europe/Berlin")
+    (row,) = run_log.rows_of({"a"})
     assert (row.started_at, row.finished_at) == (NOON + 500_000, NOON + 1_250_000)
+    assert run_log.oldest() == NOON + 500_000
 
 
 def test_mysql_zero_dates_are_none(mariadb: sa.URL, fill: Fill) -> None:

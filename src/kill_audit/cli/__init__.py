@@ -13,7 +13,7 @@ import click
 from kill_audit import __version__
 from kill_audit.errors import KillAuditError
 
-COMMANDS = {"report": "kill_audit.cli.report"}
+COMMANDS = {"report": "kill_audit.cli.report", "show": "kill_audit.cli.show"}
 """The verbs, and the module whose `command` answers each."""
 
 

@@ -4,18 +4,21 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from kill_audit import when
-from kill_audit.audit import Scan, audit
+from kill_audit.audit import Scan, examine
 from kill_audit.classify import TaskSettings
 from kill_audit.cli.options import DEFAULT_SPAN, Reading
 from kill_audit.document import Document
 from kill_audit.entry import Problem, Question, Source
 from kill_audit.errors import UsageError
 from kill_audit.reconcile import RunLog
+from kill_audit.report import Findings, report
 from kill_audit.timeline import Partial
 
-_SECOND = 1_000_000
+_I = TypeVar("_I", bound=tuple[Any, ...])
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +34,12 @@ def document_of(
     asked: Reading, *, stdin: bool = False, settings: Mapping[str, TaskSettings] | None = None
 ) -> Document:
     """Read what the options name and audit it."""
-    evidence = evidence_of(asked, stdin=stdin)
-    return audit(
+    return report(findings_of(asked, evidence_of(asked, stdin=stdin), settings=settings))
+
+
+def findings_of(asked: Reading, evidence: Evidence, *, settings: Mapping[str, TaskSettings] | None = None) -> Findings:
+    """Examine the evidence."""
+    return examine(
         evidence.sources,
         run_log_of(asked),
         evidence.question,
@@ -119,11 +126,20 @@ class Scans:
 
     def __call__(self, function: Callable[[Scan], Partial], items: Sequence[Scan]) -> Sequence[Partial]:
         """Give the results in the order of the items."""
+        return self.run(function, items, _lost)
+
+    def run(self, function: Callable[[_I], _R], items: Sequence[_I], lost: Callable[[str, str], _R]) -> Sequence[_R]:
+        """Run any function over items that begin with a source; `lost` makes the result of a source that was lost."""
         from kill_audit import engine  # noqa: PLC0415 - multiprocessing is not needed for --help
 
         bar = _Bar(shown=not self.quiet and sys.stderr.isatty())
         try:
-            return engine.run(_Unpacked(function), [_Item(*item) for item in items], progress=bar.step, on_lost=_lost)
+            return engine.run(
+                _Unpacked(function),
+                [_Item(item) for item in items],
+                progress=bar.step,
+                on_lost=lambda item, reason: lost(item.name, reason),
+            )
         finally:
             bar.end()
 
@@ -150,35 +166,34 @@ class _Bar:
             sys.stderr.flush()
 
 
-class _Item:
-    """A scan to run, as the engine wants it: with a name, and whether it may end its process."""
+class _Item(Generic[_I]):
+    """Something to run, as the engine wants it: with a name, and whether it may end its process."""
 
-    def __init__(self, source: Source, question: Question) -> None:
-        self.source = source
-        self.question = question
+    def __init__(self, item: _I) -> None:
+        self.item = item
 
     @property
     def name(self) -> str:
-        return self.source.name
+        return str(self.item[0].name)
 
     @property
     def fragile(self) -> bool:
-        return bool(getattr(self.source, "fragile", True))
+        return bool(getattr(self.item[0], "fragile", True))
 
 
-class _Unpacked:
-    """Unpacks an item for `scan`; picklable."""
+class _Unpacked(Generic[_I, _R]):
+    """Unpacks an item for its function; picklable."""
 
-    def __init__(self, function: Callable[[Scan], Partial]) -> None:
+    def __init__(self, function: Callable[[_I], _R]) -> None:
         self.function = function
         self.__module__ = function.__module__
 
-    def __call__(self, item: _Item) -> Partial:
-        return self.function((item.source, item.question))
+    def __call__(self, item: _Item[_I]) -> _R:
+        return self.function(item.item)
 
 
-def _lost(item: _Item, reason: str) -> Partial:
+def _lost(name: str, reason: str) -> Partial:
     return Partial(
-        source=item.name,
+        source=name,
         problems=(Problem(code="damaged", detail=f"the process that read it ended ({reason}): nothing of it counts"),),
     )

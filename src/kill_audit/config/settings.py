@@ -68,13 +68,13 @@ class Settings:
     settle: Micros | None = None
     tolerance: Micros | None = None
     deploy_gap: Micros | None = None
-    run_log: RunLog = RunLog()
-    results: Results = Results()
+    run_log: RunLog = field(default_factory=RunLog)
+    results: Results = field(default_factory=Results)
     deploy_marks: tuple[DeployMark, ...] = ()
     tasks: Mapping[str, TaskSettings] = field(default_factory=TaskRules)
-    mail: Mail = Mail()
-    schedule: Schedule = Schedule()
-    ledger: Ledger = Ledger()
+    mail: Mail = field(default_factory=Mail)
+    schedule: Schedule = field(default_factory=Schedule)
+    ledger: Ledger = field(default_factory=Ledger)
 
     def defaults(self, command: str) -> dict[str, Any]:
         """Give the values of a command's options by their names, where the files say any."""

@@ -88,9 +88,9 @@ class Results(Table, frozen=True, kw_only=True):
 class DeployMark(Table, frozen=True, kw_only=True):
     """`[[deploy-marks]]`: what tells of a deploy; exactly one of `match`, `unit` and `file`.
 
-    `match`: journal fields, as journalctl takes them (SYSLOG_IDENTIFIER=deploy); all must hold, and the entry's message
-    labels the deploy. `unit`: a unit that runs the deploy, from its start to its end. `file`: a CSV or JSON file of
-    marks. `label`: instead of the message, or of the unit's name.
+    `match`: journal fields, as journalctl takes them (SYSLOG_IDENTIFIER=deploy); all must hold, and the message labels
+    the deploy. `unit`: a unit that runs the deploy, from its start to its end. `file`: a CSV or JSON file of marks.
+    `label`: instead of the message, or of the unit's name.
     """
 
     match: Match | tuple[Match, ...] = ()

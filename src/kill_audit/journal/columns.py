@@ -149,7 +149,7 @@ class Columns:
         """Give the pid to keep: 0 for a container's line, whose `_PID` is that of the container's runtime."""
         return 0 if self._origins[origin].container is not None else pid
 
-    def add(  # noqa: PLR0917 -- called for each entry, where keywords would cost a tenth of the time
+    def add(
         self,
         realtime: Micros,
         monotonic: Micros,

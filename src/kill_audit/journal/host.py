@@ -9,7 +9,7 @@ systemd-journal sees a healthy, empty host. Here that is a problem, or an error 
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +60,7 @@ def open_host(
         sources += [FileSource(name=str(path), path=str(path), kind=Kind.JOURNAL) for path in readable]
         if len(readable) < len(files):
             sources.append(_hidden(place, len(files) - len(readable), len(files)))
-    _refuse_nothing(top, found, sources)
+    _refuse_nothing(top, found, sources, user=user)
     if not any(path.is_relative_to(top / _PERSISTENT) for path in found):
         sources.append(_problem(top / _VOLATILE, "volatile", _ONLY_VOLATILE))
     return tuple(distinct(sources))
@@ -109,10 +109,18 @@ def _files(place: Path, *, user: bool) -> tuple[list[Path], list[Path]]:
     return files, [path for path in files if os.access(path, os.R_OK)]
 
 
-def _refuse_nothing(top: Path, found: Iterable[Path], sources: Iterable[FileSource | ProblemSource]) -> None:
-    if not list(found):
+def _refuse_nothing(
+    top: Path, found: Sequence[Path], sources: Sequence[FileSource | ProblemSource], *, user: bool
+) -> None:
+    places = f"{top / _PERSISTENT} or {top / _VOLATILE}"
+    if not found and user:
         raise SourceError(
-            f"there is no journal in {top / _PERSISTENT} or {top / _VOLATILE}",
+            f"there is no journal of user {os.getuid()} in {places}",
+            hint="a user's lines may be in the system's journal: try it without --user",
+        )
+    if not found:
+        raise SourceError(
+            f"there is no journal in {places}",
             hint="is systemd-journald running (journalctl -n 1)? Else give journals as --file or -D",
         )
     if not any(isinstance(source, FileSource) for source in sources):

@@ -108,7 +108,8 @@ def explain(
     words, zone = StatusWords(states), open_zone(time_zone)
     if not isinstance(place, Database):
         reader = CellReader(words=words, zone=zone)
-        return explain_file(FileRunLog(place, given=columns, reader=reader, time_zone=time_zone or "UTC"), url_or_path)
+        run_log = FileRunLog(place, given=columns, reader=reader, time_zone=time_zone or "UTC")
+        return explain_file(run_log, url_or_path, zone_given=time_zone is not None)
     layout = choose_table(place, table=table, query=query, preset=preset, given=columns)
     source = Source(place, layout.table, scan_at_most=scan_at_most)
     return explain_table(

@@ -38,7 +38,7 @@ def open_zone(name: str | None) -> dt.tzinfo:
 
 
 class CellReader:
-    """Reads cells into rows; remembers what it could not read.
+    """Reads cells into rows; counts the times that it could not read, and those that carry no zone.
 
     Args:
         words: the meaning of status words.
@@ -49,6 +49,7 @@ class CellReader:
     def __init__(self, *, words: StatusWords, zone: dt.tzinfo, done_is_last_write: bool = False) -> None:
         self.words = words
         self.unread_times = 0
+        self.zoneless_times = 0
         self._zone = zone
         self._done_is_last_write = done_is_last_write
 
@@ -85,6 +86,7 @@ class CellReader:
                 return value
             if value.tzinfo is not None:
                 return (value - EPOCH) // MICROSECOND
+            self.zoneless_times += 1
             first, second = ((value.replace(tzinfo=self._zone, fold=fold) - EPOCH) // MICROSECOND for fold in (0, 1))
         except (ValueError, OverflowError, TypeError):
             self.unread_times += 1

@@ -49,7 +49,7 @@ class Explanation:
     toml: str
 
 
-def explain_file(run_log: FileRunLog, place: str) -> Explanation:
+def explain_file(run_log: FileRunLog, place: str, *, zone_given: bool) -> Explanation:
     """Explain a run log that is a file."""
     fields = run_log.fields
     return Explanation(
@@ -63,13 +63,14 @@ def explain_file(run_log: FileRunLog, place: str) -> Explanation:
         one_row_per_id=run_log.one_row_per_id,
         time_zone=run_log.facts.time_zone,
         sample=run_log.sample(SHOWN_ROWS),
-        lacks=tuple(_lacks_of_rows(run_log)),
+        lacks=(*(() if zone_given else _lacks_of_zone(run_log, None)), *_lacks_of_rows(run_log)),
         toml=_toml({"time-zone": run_log.facts.time_zone}, fields, run_log.states),
     )
 
 
 def explain_table(run_log: SqlRunLog, source: Source, layout: Layout, *, zone_given: bool) -> Explanation:
     """Explain a run log that is a table or a query."""
+    sample = run_log.sample(SHOWN_ROWS)
     facts, columns = run_log.facts, {name: getattr(layout.columns, name) for name in FIELDS}
     pinned = {
         "table": None if source.table.query is not None else facts.table,
@@ -81,7 +82,7 @@ def explain_table(run_log: SqlRunLog, source: Source, layout: Layout, *, zone_gi
     lacks = (
         *_lacks_of_celery(run_log, layout),
         *_lacks_of_indexes(source, layout),
-        *(() if zone_given else _lacks_of_zone(layout)),
+        *(() if zone_given else _lacks_of_zone(run_log, layout.zone)),
         *_lacks_of_rows(run_log),
     )
     return Explanation(
@@ -94,7 +95,7 @@ def explain_table(run_log: SqlRunLog, source: Source, layout: Layout, *, zone_gi
         states=run_log.states,
         one_row_per_id=run_log.one_row_per_id,
         time_zone=facts.time_zone,
-        sample=run_log.sample(SHOWN_ROWS),
+        sample=sample,
         lacks=lacks,
         toml=_toml(pinned, named, () if layout.preset else run_log.states),
     )
@@ -133,15 +134,20 @@ def _lacks_of_indexes(source: Source, layout: Layout) -> Iterator[Lack]:
             )
 
 
-def _lacks_of_zone(layout: Layout) -> Iterator[Lack]:
-    if layout.zone not in {Zone.APP, Zone.UTC_OR_APP}:
-        return
-    since = "this table is of 5.6.3 or later" if layout.zone is Zone.APP else "the table does not show its version"
-    yield Lack(
-        code="time_zone",
-        detail=f"Celery writes date_done in the app's own zone since 5.5, up to 5.4 in UTC; {since}; UTC is assumed",
-        hint="give the app's `timezone` setting as the run log's time zone",
-    )
+def _lacks_of_zone(run_log: SqlRunLog | FileRunLog, zone: Zone | None) -> Iterator[Lack]:
+    if zone in {Zone.APP, Zone.UTC_OR_APP}:
+        since = "this table is of 5.6.3 or later" if zone is Zone.APP else "the table does not show its version"
+        yield Lack(
+            code="time_zone",
+            detail=f"Celery writes date_done in the app's own zone since 5.5, up to 5.4 in UTC; {since}; UTC is assumed",
+            hint="give the app's `timezone` setting as the run log's time zone",
+        )
+    elif run_log.zoneless_times:
+        yield Lack(
+            code="time_zone",
+            detail="the times carry no zone; UTC is assumed",
+            hint="give the zone of the clock that wrote them as the run log's time zone",
+        )
 
 
 def _lacks_of_rows(run_log: SqlRunLog | FileRunLog) -> Iterator[Lack]:

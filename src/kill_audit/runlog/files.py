@@ -52,6 +52,7 @@ class FileRunLog:
             self._survey.add(row)
         self.states = tuple(sorted(self._survey.states.items()))  # the status words of the file and what they mean
         self.unread_times = reader.unread_times  # how many times of the file cannot be read; they count as not there
+        self.zoneless_times = reader.zoneless_times  # how many times of the file carry no zone
 
     @property
     def facts(self) -> RunLogFacts:

@@ -5,7 +5,6 @@ the server's own plan (EXPLAIN), because only the server knows what a view, a qu
 """
 
 import datetime as dt
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -24,6 +23,7 @@ from kill_audit.runlog.ids import IdColumn
 from kill_audit.runlog.tables import Table
 
 SCAN_AT_MOST: Final = 2_000_000  # rows that any server reads in a few seconds
+COST_OF_A_ROW: Final = 0.01  # PostgreSQL's cpu_tuple_cost, at least, for each row of a sequential scan
 IDS_AT_ONCE: Final = 500  # SQLite takes 999 parameters up to 3.32 (https://www.sqlite.org/limits.html)
 
 
@@ -129,7 +129,8 @@ class Source:
         if self.is_big and name not in self.table.leading:
             return None
         condition = sa.func.isfinite(column) if self._may_be_infinite(name) else column.is_not(None)
-        return self.database.run(lambda c: c.execute(sa.select(sa.func.min(column)).where(condition)).scalar())
+        cell = self.database.run(lambda c: c.execute(sa.select(sa.func.min(column)).where(condition)).scalar())
+        return self._zoned(name, cell)
 
     def any_value(self, name: str) -> object:
         """Give a value of a column, to see of which kind it is; None if there is none."""
@@ -153,13 +154,14 @@ class Source:
         return sa.select(*(self._cell(name, (cut or {}).get(name)) for name in names))
 
     def _stream(self, names: Sequence[str], statements: Iterable[sa.Select[Any]]) -> Iterator[dict[str, Any]]:
-        # A TIMESTAMP of MySQL is a moment, which the session's zone lets come as UTC; a DATETIME is not.
-        utc = {name for name in names if isinstance(self.table.types[name], mysql.TIMESTAMP)}
         for found in self.database.stream(statements):
-            row = dict(zip(names, found, strict=True))
-            for name in utc:
-                row[name] = row[name].replace(tzinfo=dt.UTC) if isinstance(row[name], dt.datetime) else row[name]
-            yield row
+            yield {name: self._zoned(name, cell) for name, cell in zip(names, found, strict=True)}
+
+    def _zoned(self, name: str, cell: Any) -> Any:
+        """Add its zone to a TIMESTAMP of MySQL: a moment, which the session's zone lets come as UTC."""
+        if isinstance(cell, dt.datetime) and isinstance(self.table.types[name], mysql.TIMESTAMP):
+            return cell.replace(tzinfo=dt.UTC)
+        return cell
 
     def _cell(self, name: str, cut: int | None = None) -> sa.ColumnElement[Any]:
         if cut is not None:
@@ -197,17 +199,27 @@ class Source:
         return int(connection.execute(sa.text(statement), wanted).scalar() or 0)
 
     def _scans(self, condition: sa.ColumnElement[bool]) -> bool:
+        """Ask the server whether it would read more than `scan_at_most` rows from begin to end."""
         statement = Explain(sa.select(sa.literal(1)).select_from(self._from).where(condition))
 
-        def read(connection: Connection) -> list[tuple[Any, ...]]:
+        def read(connection: Connection) -> list[dict[str, Any]]:
             # The driver's own rows, for SQLAlchemy would take the plan's columns for those of the statement.
-            return list(connection.execute(statement).cursor.fetchall())
+            cursor = connection.execute(statement).cursor
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, step, strict=True)) for step in cursor.fetchall()]
 
         plan = self.database.run(read)
         match self.database.kind:
             case "postgresql":
-                return '"Seq Scan"' in json.dumps(plan)
-            case "sqlite":  # https://www.sqlite.org/eqp.html: id, parent, an unused number, the step in words
-                return any(step[3].startswith("SCAN") for step in plan)
-            case _:  # https://mariadb.com/kb/en/explain/: id, select_type, table, (partitions, in MySQL) type, …
-                return any({"ALL", "index"}.intersection(step[3:5]) for step in plan)
+                return _cost_of_scans(plan[0]["QUERY PLAN"][0]["Plan"]) > COST_OF_A_ROW * self.scan_at_most
+            case "sqlite":  # https://www.sqlite.org/eqp.html
+                return any(step["detail"].startswith("SCAN") for step in plan)
+            case _:  # https://mariadb.com/kb/en/explain/
+                whole = [step["rows"] or 0 for step in plan if step["type"] in {"ALL", "index"}]
+                return sum(whole) > self.scan_at_most
+
+
+def _cost_of_scans(node: Mapping[str, Any]) -> float:
+    """Add up what a plan of PostgreSQL spends on reading tables from begin to end."""
+    own = node["Total Cost"] if node["Node Type"] == "Seq Scan" else 0.0
+    return float(own) + sum(map(_cost_of_scans, node.get("Plans", ())))

@@ -86,6 +86,11 @@ class SqlRunLog:
         """How many times could not be read so far; they count as not there."""
         return self._reader.unread_times
 
+    @property
+    def zoneless_times(self) -> int:
+        """How many of the times read so far carry no zone."""
+        return self._reader.zoneless_times
+
     def rows_of(self, task_ids: Collection[str]) -> Iterator[Row]:
         """All rows of these ids.
 

@@ -280,6 +280,46 @@ def _why_unnamed(left: Sequence[Run], around: Surroundings) -> str:
     return f"{len(left)} unfinished tasks fit, and nothing shown tells them apart"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """A run that was unfinished at a death as well, and why it is not the one that died."""
+
+    run: Run
+    why: str
+
+
+def rivals(
+    life: Life, victim: Run | None, moment: Micros, killed: Collection[int], again: Collection[str]
+) -> tuple[Rival, ...]:
+    """Say of every other unfinished run of a life why it is not a death's.
+
+    Args:
+        life: the life of the death.
+        victim: the run that the death was given.
+        moment: the death.
+        killed: ids (`id()`) of runs that other deaths were given.
+        again: task ids that were received again after the life.
+    """
+    found = []
+    for run in open_at(life, moment, ()):
+        if run is victim:
+            continue
+        if run.end is not None:
+            why = f"it went on and {run.end.kind.name.lower()} {(run.end.mark.at - moment) / 1_000_000:.1f} s later"
+        elif id(run) in killed:
+            why = "it was killed as well, and is a kill of its own"
+        elif run.waits:
+            why = "it was waiting for its time (ETA or countdown)"
+        elif run.spoke_process:
+            why = f"its own line shows it on {run.spoke_process}"
+        elif run.task_id in again:
+            why = "it was handed back unstarted, and received again"
+        else:
+            why = "nothing shows that it had begun"
+        found.append(Rival(run=run, why=why))
+    return tuple(found)
+
+
 def ended_just_before(life: Life, loss: Loss, claimed: Collection[int]) -> Run | None:
     """Find a run that had finished when its process died: the loss is then no loss.
 

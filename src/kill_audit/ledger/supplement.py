@@ -1,0 +1,167 @@
+"""A report completed by what the ledger kept of the time that the journal has lost.
+
+Rules of this file: the journal wins wherever it still reaches; only what lies before its first entry is added, and the
+report says so: in the coverage, and with each kill that was added.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import msgspec
+
+from kill_audit.document import (
+    BlindDeath,
+    Coverage,
+    CoverageProblem,
+    Deploy,
+    Document,
+    IdleDeath,
+    Incident,
+    Kill,
+    NotLoss,
+    SourceCoverage,
+    micros,
+    timestamp,
+)
+from kill_audit.ledger.evidence import FROM_LEDGER, GONE, Evidence, evidence_of, holes
+from kill_audit.ledger.kept import Kept, Key, Kind, found_in
+from kill_audit.ledger.merge import judged_again
+from kill_audit.ledger.spans import Spans, joined, less, within
+from kill_audit.report import narrowed
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a ledger holds of a time: where it lies (for people), the spans that were read, problems, findings."""
+
+    shown: str
+    seen: Spans
+    problems: tuple[CoverageProblem, ...]
+    findings: tuple[Kept, ...]
+
+
+def supplemented(document: Document, held: Held) -> Document:
+    """Add to a report what the ledger has of the time before the journal's first entry."""
+    evidence = evidence_of(document)
+    known = {one.key: one for one in held.findings}
+    kills = tuple(
+        _as_known(one, known)
+        for one in found_in(document, evidence)
+        if one.kind is Kind.KILL and isinstance(one.body, Kill)
+    )
+    gone = joined(span for spans in evidence.gone.values() for span in spans)
+    bridged = tuple(span for part in gone for span in within(held.seen, *part))
+    if not bridged:
+        return msgspec.structs.replace(document, kills=kills)
+    present = {one.key for one in found_in(document, evidence)}
+    added = [one for one in held.findings if _is_lost(one, present, evidence)]
+    more = [_marked(one.body, one) for one in added if isinstance(one.body, Kill)]
+    whole = msgspec.structs.replace(
+        document,
+        coverage=_coverage(document, held, bridged, gone, f"{len(more):,} of {len(more) + len(kills):,} kills"),
+        kills=_sorted((*kills, *more), "at"),
+        deploys=_sorted((*document.deploys, *_bodies(added, Deploy)), "since"),
+        incidents=_sorted((*document.incidents, *_bodies(added, Incident)), "since"),
+        blind_deaths=_sorted((*document.blind_deaths, *_bodies(added, BlindDeath)), "at"),
+        idle_deaths=_sorted((*document.idle_deaths, *_bodies(added, IdleDeath)), "at"),
+        not_losses=_sorted((*document.not_losses, *_bodies(added, NotLoss)), "at"),
+    )
+    counted = msgspec.structs.replace(
+        whole.totals,
+        idle_deaths=len(whole.idle_deaths),
+        blind_deaths=len(whole.blind_deaths),
+        not_losses=len(whole.not_losses),
+    )
+    return narrowed(msgspec.structs.replace(whole, totals=counted))
+
+
+def _as_known(one: Kept, known: Mapping[Key, Kept]) -> Kill:
+    """The kill as the report has it, or as it was known before the journal lost what named it."""
+    kept = judged_again(known[one.key], one) if one.key in known else one
+    assert isinstance(kept.body, Kill)
+    return kept.body
+
+
+def _is_lost(one: Kept, present: Collection[Key], evidence: Evidence) -> bool:
+    inside = evidence.since <= one.at < evidence.until and one.kind is not Kind.GHOST
+    return inside and one.key not in present and evidence.lacks(one.at, one.host)
+
+
+def _marked(kill: Kill, kept: Kept) -> Kill:
+    told = f"the journal no longer has its entries; the ledger kept it as it was judged at {timestamp(kept.judged_at)}"
+    return msgspec.structs.replace(kill, reasons=(*kill.reasons, told))
+
+
+def _bodies(kept: Iterable[Kept], kind: type[T]) -> tuple[T, ...]:
+    return tuple(one.body for one in kept if isinstance(one.body, kind))
+
+
+def _sorted(items: Sequence[T], by: str) -> tuple[T, ...]:
+    return tuple(sorted(items, key=lambda item: str(getattr(item, by))))
+
+
+# -- coverage -----------------------------------------------------------------
+
+
+def _coverage(document: Document, held: Held, bridged: Spans, gone: Spans, kills: str) -> Coverage:
+    note = CoverageProblem(
+        code=FROM_LEDGER,
+        detail=f"{kills} are from the ledger, because the journal no longer reaches back to them",
+        since=timestamp(bridged[0][0]),
+        until=timestamp(bridged[-1][1]),
+    )
+    told = tuple(problem for problem in held.problems if _touches(problem, bridged))
+    unsaid = _remaining(gone, held.seen, None) if document.coverage.verdict == "none" else ()
+    ledger = SourceCoverage(
+        host=None,
+        boot_id=None,
+        unit=None,
+        source=held.shown,
+        first=timestamp(bridged[0][0]),
+        last=timestamp(bridged[-1][1]),
+        entries=0,
+        problems=(note, *told, *unsaid),
+    )
+    sources = tuple(_less_gone(source, held.seen) for source in document.coverage.sources)
+    coverage = msgspec.structs.replace(document.coverage, verdict="partial", sources=(*sources, ledger))
+    verdict: Literal["complete", "partial"] = "partial"
+    if not any(holes(msgspec.structs.replace(document, coverage=coverage))):
+        verdict = "complete"
+    return msgspec.structs.replace(coverage, verdict=verdict)
+
+
+def _less_gone(source: SourceCoverage, seen: Spans) -> SourceCoverage:
+    """Leave of what the journal does not reach back to only what the ledger does not have either."""
+    problems: list[CoverageProblem] = []
+    for problem in source.problems:
+        if problem.code == GONE and problem.since and problem.until:
+            problems += _remaining(((micros(problem.since), micros(problem.until)),), seen, problem)
+        else:
+            problems.append(problem)
+    return msgspec.structs.replace(source, problems=tuple(problems))
+
+
+def _remaining(gone: Spans, seen: Spans, problem: CoverageProblem | None) -> tuple[CoverageProblem, ...]:
+    detail = problem.detail if problem is not None else "no entry of the journal reaches back to it"
+    return tuple(
+        CoverageProblem(
+            code=GONE,
+            detail=f"{detail}; nor does the ledger" if (since, until) not in gone or problem is None else detail,
+            since=timestamp(since),
+            until=timestamp(until),
+        )
+        for since, until in less(gone, seen)
+    )
+
+
+def _touches(problem: CoverageProblem, spans: Spans) -> bool:
+    since = micros(problem.since) if problem.since else None
+    until = micros(problem.until) if problem.until else None
+    return any(
+        (since is None or since < last) and (until is None or until > first) for first, last in spans
+    )
+
+
