@@ -74,11 +74,13 @@ help: ## this list
 # Stamps: what was installed, and of which recipe.
 
 $(VENV)/.installed: pyproject.toml requirements.lock tests/setup/virtualenv.sh tests/setup/packages.sh
-	@sh tests/setup/virtualenv.sh $(VENV) $(LOCKED)
+	@sh tests/setup/virtualenv.sh $(VENV) requirements.lock
+	@echo 'pip install --editable .'
 	@$(PIP) install $(LOCKED) --editable .
 	@touch $@
 
 $(VENV)/.tools: $(VENV)/.installed
+	@echo "pip install --editable '.[all]' --group dev"
 	@$(PIP) install $(LOCKED) --editable '.[all]' --group dev
 	@touch $@
 

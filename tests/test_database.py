@@ -5,7 +5,9 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import traceback
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -260,13 +262,19 @@ def test_what_a_writer_has_committed_is_seen(tmp_path: Path) -> None:
         assert count(Database(sqlite_url(path), purpose="run-log")) == 2
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can look into; pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
-def test_a_wal_database_in_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_wal_database_in_a_folder_that_cannot_be_written(tmp_path: Path, open_folder: Path) -> None:
     """A copied database in WAL mode is read from a folder where the reader may make no file."""
-    path = make(tmp_path / "app.db", "PRAGMA journal_mode = wal")
+    path = make(open_folder / "app.db", "PRAGMA journal_mode = wal")
     path.chmod(0o444)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
     other = make(tmp_path / "other.db")
     script = (  # all modules are loaded before this becomes another user, who may not be able to read them
         "import os, sys; from pathlib import Path; from kill_audit.database import Database, sqlite_url\n"

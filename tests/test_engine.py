@@ -181,6 +181,14 @@ def join(first: str, second: str) -> str:
     return first + second
 
 
+@pytest.mark.parametrize(
+    ("exit_code", "reason"), [(None, "ended for an unknown reason"), (-250, "signal 250"), (-9, "signal 9 (SIGKILL)")]
+)
+def test_every_way_to_end_has_words(exit_code: int | None, reason: str) -> None:
+    """Also a signal without a name, and an end that nobody saw."""
+    assert engine._cause_of_death(exit_code) == reason
+
+
 def test_a_library_that_complains_as_it_aborts_is_not_heard() -> None:
     """A fragile child's standard error leads nowhere."""
     assert run(Item("standard error")) == ("/dev/null",)

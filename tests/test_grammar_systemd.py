@@ -532,9 +532,6 @@ def test_reasons() -> None:
     assert not NOT_READ.keys() & ROWS.keys()
 
 
-@pytest.mark.xfail(
-    reason="`Processes still around after SIGKILL` is taken for a time-out in state `runtime`", strict=True
-)
 @pytest.mark.parametrize(
     "text",
     [

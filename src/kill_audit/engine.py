@@ -194,9 +194,10 @@ def _cause_of_death(exit_code: int | None) -> str:
 
 
 def _preloaded(function: Callable[[Item], Result]) -> list[str]:
-    """List what the fork server imports once, so that no child has to: multiprocessing has each import the program too.
+    """List what the fork server imports once, so that no child has to.
 
-    The program is this package's `__main__`, whether it was started by its name or by `python -m`.
+    multiprocessing has every child import the program as well: this package's `__main__`, whether it was started by
+    its name or by `python -m`.
     """
     inner = function.func if isinstance(function, partial) else function
     program = f"{__name__.partition('.')[0]}.__main__"

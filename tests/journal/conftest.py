@@ -3,10 +3,16 @@
 import importlib.util
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from journal_entries import REMOTE, MakeJournal
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,3 +41,12 @@ def make_journal() -> MakeJournal:
         return path
 
     return make
+
+
+@pytest.fixture
+def readable_by_all() -> Iterator[Path]:
+    """Give a folder that an ordinary user can reach; pytest's own are private."""
+    with tempfile.TemporaryDirectory() as name:
+        top = Path(name)
+        top.chmod(0o755)
+        yield top

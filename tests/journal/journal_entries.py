@@ -1,9 +1,12 @@
 """What the tests of the doors share: questions, entries as rows, and export text made of fields."""
 
+import multiprocessing
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from kill_audit.entry import Batch, Origin, Problem, Question, Source
@@ -86,3 +89,28 @@ def journalctl(*arguments: str) -> bytes:
     """Run journalctl and give what it prints."""
     command = ["journalctl", "--no-pager", "--quiet", *arguments]
     return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def as_nobody(function: Callable[[], str]) -> str:
+    """Give what a function says when an ordinary user calls it: here, or in a child if this is root."""
+    if os.getuid() != 0:
+        return function()
+    context = multiprocessing.get_context("fork")
+    answers, other_end = context.Pipe(duplex=False)
+    child = context.Process(target=_answer_as_nobody, args=(function, other_end))
+    child.start()
+    answer = answers.recv()
+    child.join()
+    return str(answer)
+
+
+def _answer_as_nobody(function: Callable[[], str], answers: Connection) -> None:
+    os.setgroups([])
+    os.setuid(65_534)
+    answers.send(function())
+
+
+def forbid(*paths: Path) -> None:
+    """Let nobody read these but root."""
+    for path in paths:
+        path.chmod(0)

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from journal_entries import RECORDINGS, REMOTE, Entry, MakeJournal, export_entry, journalctl, read
+from journal_entries import EVERYTHING, RECORDINGS, REMOTE, Entry, MakeJournal, export_entry, journalctl, read
 
-from kill_audit.journal import open_sources
+from kill_audit.entry import Batch
+from kill_audit.journal import columns, open_sources
 
 pytestmark = pytest.mark.journal
 
@@ -103,6 +104,24 @@ def test_without_systemd_python_journalctl_reads_the_file(
     expected = through(journal)
     monkeypatch.setitem(sys.modules, "systemd._reader", None)
     assert through(journal) == expected
+
+
+@pytest.mark.parametrize("form", ["given", "made.journal", "json", "text"])
+def test_no_door_makes_a_batch_larger_than_its_limit(
+    form: str, tmp_path: Path, make_journal: MakeJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory does not grow with the source, and rows refer to the origins of their own batch."""
+    given, journal = tmp_path / "given", tmp_path / "made.journal"
+    given.write_bytes(RECORDINGS[0].read_bytes())
+    make_journal(given.read_bytes(), journal)
+    (tmp_path / "json").write_bytes(journalctl("--file", str(journal), "--all", "-o", "json"))
+    (tmp_path / "text").write_bytes(journalctl("--file", str(journal), "--all", "-o", "short-iso"))
+    (source,) = open_sources(files=[str(tmp_path / form)])
+    whole, _ = read(source)
+    monkeypatch.setattr(columns, "BATCH_ENTRIES", 7)
+    sizes = [len(batch) for batch in source.batches(EVERYTHING) if isinstance(batch, Batch)]
+    assert (set(sizes[:-1]), sum(sizes)) == ({7}, len(whole))
+    assert read(source)[0] == whole
 
 
 def test_entries_of_a_journal_of_the_regular_layout_are_the_same(

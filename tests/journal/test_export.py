@@ -147,6 +147,46 @@ def test_a_value_too_large_to_keep_is_passed_over_and_the_entry_kept(monkeypatch
     assert messages(data + said("c")) == ["dumped", "b", "c"]
 
 
+@pytest.mark.parametrize("field", [(b"COREDUMP", b"\0" * 5000), (b"X", b"x" * 5000)])
+def test_a_stream_cut_inside_a_value_too_large_to_keep_says_so(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large value that never ends is a cut like any other."""
+    monkeypatch.setattr(export, "_LONGEST_VALUE", 100)
+    monkeypatch.setattr(export, "_CHUNK", 64)
+    entries, problems = read(said("a") + entry(field)[:-500])
+    assert ([one.message for one in entries], [problem.code for problem in problems]) == (["a"], ["damaged"])
+
+
+def test_a_binary_value_without_its_newline_is_damage() -> None:
+    """A size that is wrong shows where the value ends."""
+    wrong = entry((b"MESSAGE", b"a\nb")).replace((3).to_bytes(8, "little"), (2).to_bytes(8, "little"))
+    entries, problems = read(wrong + said("b"))
+    assert ([one.message for one in entries], [problem.code for problem in problems]) == (["b"], ["damaged"])
+
+
+def test_garbage_that_never_ends_is_read_to_its_end() -> None:
+    """Without another empty line there is nothing to go on at."""
+    entries, problems = read(said("a") + b"rubbish\n" + said("b")[:-1])
+    assert ([one.message for one in entries], [problem.code for problem in problems]) == (["a"], ["damaged"])
+
+
+def test_what_is_remembered_of_entries_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host on which no two entries are alike is read all the same."""
+    monkeypatch.setattr(export, "_MOST_KNOWN", 2)
+    data = b"".join(entry((b"MESSAGE", b"m"), (b"_COMM", b"%d" % (number % 5))) for number in range(50))
+    assert [one.origin.comm for one in read(data)[0]] == [str(number % 5) for number in range(50)]
+
+
+def test_the_stamp_of_the_sender_does_not_make_an_entry_a_new_one() -> None:
+    """`_SOURCE_REALTIME_TIMESTAMP` differs in every entry of syslog and PID 1, and is not asked for."""
+    data = b"".join(
+        entry(
+            (b"SYSLOG_TIMESTAMP", b"%d" % number), (b"MESSAGE", b"m"), (b"_SOURCE_REALTIME_TIMESTAMP", b"%d" % number)
+        )
+        for number in range(5)
+    )
+    assert len({(one.origin, one.message) for one in read(data)[0]}) == 1
+
+
 def test_a_batch_never_holds_more_entries_than_its_limit() -> None:
     """A long stream comes in several batches, whose rows refer to their own origins."""
     batches = list(read_export(io.BytesIO(said("x") * (BATCH_ENTRIES + 10)), EVERYTHING))

@@ -6,15 +6,16 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from journal_entries import EVERYTHING, RECORDINGS, MakeJournal, journalctl, read
+from journal_entries import EVERYTHING, RECORDINGS, MakeJournal, as_nobody, forbid, journalctl, read
 
 from kill_audit.entry import Problem
 from kill_audit.errors import SourceError
 from kill_audit.journal import open_sources
-from kill_audit.journal.files import FileSource, ProblemSource
+from kill_audit.journal.files import FileSource, ProblemSource, distinct
 from kill_audit.journal.opening import JOURNAL_MAGIC, Kind
 
 EXPORT = RECORDINGS[0].read_bytes()
@@ -156,11 +157,70 @@ def test_a_file_of_another_kind_is_damage(tmp_path: Path) -> None:
     assert [problem.code for problem in read(source)[1]] == ["damaged"]
 
 
-def test_a_file_that_is_gone_by_the_time_it_is_read_is_an_error(tmp_path: Path) -> None:
-    """It may be removed by journald between the look into its folder and the reading."""
+def test_a_file_that_is_gone_by_the_time_it_is_read_is_a_problem(tmp_path: Path) -> None:
+    """It may be renamed or removed by journald between the look into its folder and the reading."""
     source = FileSource(name="x", path=str(tmp_path / "x"), kind=Kind.JOURNAL)
-    with pytest.raises(SourceError, match="it was there, and is gone now"):
-        list(source.batches(EVERYTHING))
+    assert [problem.code for problem in read(source)[1]] == ["damaged"]
+    assert len(list(distinct([source, source]))) == 2
+
+
+def test_a_file_that_may_not_be_read_is_refused_if_it_was_named_itself(readable_by_all: Path) -> None:
+    """The hint names the group; among many files of a folder or a pattern it is a problem instead."""
+    path = readable_by_all / "system.journal"
+    path.write_bytes(JOURNAL_MAGIC + bytes(300))
+    forbid(path)
+
+    def said() -> str:
+        _, hint = refusal(files=[str(path)])
+        sources = [
+            *open_sources(files=[f"{readable_by_all}/*.journal"]),
+            *open_sources(directories=[str(readable_by_all)]),
+            FileSource(name="x", path=str(path), kind=Kind.EXPORT),
+        ]
+        codes = [problem.code for source in sources for problem in read(source)[1]]
+        return f"{hint} | {' '.join(codes)}"
+
+    assert as_nobody(said) == (
+        "run it as root, or: sudo usermod -aG systemd-journal $USER (and log in again) | "
+        "no-permission no-permission no-permission"
+    )
+
+
+def test_a_folder_that_may_not_be_listed_is_refused(readable_by_all: Path) -> None:
+    """The folder is named, and the group."""
+    forbid(readable_by_all)
+    answer = as_nobody(lambda: " | ".join(refusal(directories=[str(readable_by_all)])))
+    readable_by_all.chmod(0o755)
+    assert answer.startswith(f"{readable_by_all}: permission denied | run it as root, or: sudo usermod")
+
+
+def test_a_socket_among_the_matches_of_a_pattern_is_no_file(tmp_path: Path) -> None:
+    """Patterns match files only; a link to nowhere that is named itself is refused."""
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    assert refusal(files=[f"{tmp_path}/no*"])[0].endswith("no file matches this pattern")
+    assert refusal(files=[f"{tmp_path}/nowhere"])[0] == f"{tmp_path}/nowhere: No such file or directory"
+
+
+def test_a_stream_that_is_named_as_a_file_is_read_in_children_too(tmp_path: Path) -> None:
+    """`--file /dev/stdin < FILE` is that file: a child has another standard input."""
+    path = tmp_path / "x.export"
+    path.write_bytes(EXPORT)
+    with path.open("rb") as file:
+        (source,) = open_sources(files=[f"/proc/self/fd/{file.fileno()}"])
+    assert isinstance(source, FileSource)
+    assert source.path == str(path)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"__REALTIME_TIMESTAMP":"1","MESSAGE":"m"}\n', "[2024-05-23 18:28:39,511: INFO/M] m\n"]
+)
+def test_json_and_text_are_sources_like_exports(text: str, tmp_path: Path) -> None:
+    """The content decides which reader reads it."""
+    path = tmp_path / "file"
+    path.write_text(text)
+    (source,) = open_sources(files=[str(path)])
+    entries, _ = read(source, replace(EVERYTHING, assume_timezone="UTC"))
+    assert [(entry.message or "")[-1] for entry in entries] == ["m"]
 
 
 def test_only_what_libsystemd_reads_is_fragile(folder: Path) -> None:

@@ -1,11 +1,8 @@
-import multiprocessing
 import os
-from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-from journal_entries import EVERYTHING, RECORDINGS, MakeJournal, read
+from journal_entries import EVERYTHING, RECORDINGS, MakeJournal, as_nobody, forbid, read
 
 from kill_audit.entry import Problem
 from kill_audit.errors import SourceError
@@ -14,7 +11,7 @@ from kill_audit.journal.opening import JOURNAL_MAGIC
 
 OWN, OTHER = "0123456789abcdef0123456789abcdef", "f" * 32
 VAR, RUN = "var/log/journal", "run/log/journal"
-NOBODY, UID = 65534, os.getuid()
+UID = os.getuid()
 
 
 def put(top: Path, *names: str) -> Path:
@@ -33,9 +30,9 @@ def this_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(host, "_THIS_HOST", str(tmp_path))
     return put(
         tmp_path, f"{VAR}/{OWN}/system.journal", f"{VAR}/{OWN}/system@a.journal~", f"{VAR}/{OWN}/user-{UID}.journal",
-        f"{VAR}/{OWN}/user-{UID}@1-2.journal", f"{VAR}/{OWN}/user-99999.journal",
-        f"{VAR}/{OWN}.celery/system.journal", f"{VAR}/{OWN}.other/system.journal", f"{VAR}/{OTHER}/system.journal", f"{VAR}/remote/remote-web1.journal",
-        f"{VAR}/{OWN}/README", f"{RUN}/{OWN}/system.journal",
+        f"{VAR}/{OWN}/user-{UID}@1-2.journal", f"{VAR}/{OWN}/user-99999.journal", f"{VAR}/{OWN}/README",
+        f"{VAR}/{OWN}.celery/system.journal", f"{VAR}/{OWN}.other/system.journal", f"{VAR}/{OTHER}/system.journal",
+        f"{VAR}/remote/remote-web1.journal", f"{RUN}/{OWN}/system.journal",
     )  # fmt: skip
 
 
@@ -113,41 +110,6 @@ def test_a_user_without_a_journal_of_their_own_is_told_where_their_lines_are(tmp
     assert "without --user" in refused.value.hint
 
 
-def as_nobody(function: Callable[[], str]) -> str:
-    """Give what a function says when an ordinary user calls it: here, or in a child if this is root."""
-    if os.getuid() != 0:
-        return function()
-    context = multiprocessing.get_context("fork")
-    answers, other_end = context.Pipe(duplex=False)
-    child = context.Process(target=_answer_as_nobody, args=(function, other_end))
-    child.start()
-    answer = answers.recv()
-    child.join()
-    return str(answer)
-
-
-def _answer_as_nobody(function: Callable[[], str], answers: Connection) -> None:
-    os.setgroups([])
-    os.setuid(NOBODY)
-    answers.send(function())
-
-
-@pytest.fixture
-def readable_by_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that an ordinary user can reach."""
-    top = tmp_path_factory.mktemp("host")
-    for folder in (top, *top.parents):
-        if folder.stat().st_uid == os.getuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o555)
-    return top
-
-
-def forbid(*paths: Path) -> None:
-    """Let nobody read these but root."""
-    for path in paths:
-        path.chmod(0)
-
-
 def test_whoever_may_read_nothing_is_refused_with_the_group_to_join(readable_by_all: Path) -> None:
     """A view of nothing would be that of a healthy, empty host."""
     top = put(readable_by_all, f"{VAR}/{OWN}/system.journal", f"{VAR}/{OWN}/user-1.journal")
@@ -177,8 +139,8 @@ def test_whoever_may_read_a_part_is_told_what_is_hidden(readable_by_all: Path) -
         return f"{Path(own.name).name} | {Path(hidden.name).name} | {problem.code} | {problem.detail}"
 
     assert as_nobody(said) == (
-        f"user-1.journal | {OWN} | no-permission | 2 of its 3 journal files may not be read by this user, who is not in "
-        "the group systemd-journal: what is left can look like a healthy, empty host"
+        f"user-1.journal | {OWN} | no-permission | 2 of its 3 journal files may not be read by this user, who is not "
+        "in the group systemd-journal: what is left can look like a healthy, empty host"
     )
 
 

@@ -98,8 +98,10 @@ def test_a_line_that_is_no_entry_is_told_and_passed_over(damaged: bytes) -> None
     [
         b"\x1e" + line(MESSAGE="a") + b"\x1e" + line(MESSAGE="b"),
         b"data: " + line(MESSAGE="a") + b"\ndata: " + line(MESSAGE="b") + b"\n",
-        b'{\n\t"__REALTIME_TIMESTAMP" : "1",\n\t"MESSAGE" : "a"\n}\n'
-        b'{\n\t"__REALTIME_TIMESTAMP" : "2",\n\t"MESSAGE" : "b"\n}\n',
+        (
+            b'{\n\t"__REALTIME_TIMESTAMP" : "1",\n\t"MESSAGE" : "a"\n}\n'
+            b'{\n\t"__REALTIME_TIMESTAMP" : "2",\n\t"MESSAGE" : "b"\n}\n'
+        ),
         line(MESSAGE="a").replace(b"\n", b"\r\n") + b"\n\n" + line(MESSAGE="b").rstrip(),
     ],
     ids=["json-seq", "json-sse", "json-pretty", "carriage returns, empty lines, no newline at the end"],
@@ -121,6 +123,12 @@ def test_entries_outside_the_span_that_is_read_are_left_out() -> None:
     data = b"".join(line(MESSAGE=time).replace(TIME.encode(), time.encode()) for time in ("30", "10", "29", "9"))
     question = Question(since=0, until=0, read_since=10, read_until=30)
     assert [found.message for found in read(data, question)[0]] == ["10", "29"]
+
+
+@pytest.mark.parametrize(("value", "text"), [(3, "3"), (True, "True"), ([], None), ([[]], None)])
+def test_other_values_are_taken_as_text(value: Any, text: str | None) -> None:
+    """A program between journalctl and here may have made numbers of what looked like some."""
+    assert messages(line(MESSAGE=value)) == [text]
 
 
 @given(st.lists(st.text(max_size=20), max_size=8))

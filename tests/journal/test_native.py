@@ -12,13 +12,15 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Self
 
 import pytest
 import zstandard
 from journal_entries import RECORDINGS, MakeJournal, read
 
 from kill_audit.entry import Question
-from kill_audit.journal import open_sources
+from kill_audit.errors import SourceError
+from kill_audit.journal import native, open_sources
 from kill_audit.journal.native import Header
 
 pytestmark = pytest.mark.journal
@@ -122,6 +124,88 @@ def test_a_file_that_is_being_written_is_no_problem(journal: Path) -> None:
     (source,) = open_sources(files=[str(journal)])
     entries, problems = read(source)
     assert (len(entries), problems) == (len(times_in(EXPORT)), [])
+
+
+def test_a_file_that_journalctl_refuses_is_a_problem_in_its_words(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where journalctl has to do it, its exit status and complaint are told."""
+    with journal.open("rb+") as file:
+        file.truncate(100_000)
+    monkeypatch.setitem(sys.modules, "systemd._reader", None)
+    (source,) = open_sources(files=[str(journal)])
+    entries, (problem,) = read(source)
+    assert (entries, problem.code, "journalctl ended with status 1" in problem.detail) == ([], "damaged", True)
+
+
+def test_without_any_means_to_read_a_journal_the_packages_are_named(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither systemd-python nor journalctl: the hint says what to install."""
+    monkeypatch.setitem(sys.modules, "systemd._reader", None)
+    monkeypatch.setenv("PATH", "")
+    (source,) = open_sources(files=[str(journal)])
+    with pytest.raises(SourceError, match="no means to read") as refused:
+        read(source)
+    assert "apt install python3-systemd" in refused.value.hint
+
+
+class DamagedReader:
+    """A reader as systemd-python's, of which some calls fail as libsystemd's do on damaged files."""
+
+    data_threshold = 0
+
+    def __init__(self, flags: int, files: list[str]) -> None:
+        assert (flags, len(files)) == (0, 1)
+        self.steps: list[bool | OSError] = [True, OSError(74, "Bad message"), True, True, False]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def _next(self) -> bool:
+        step = self.steps.pop(0)
+        if isinstance(step, OSError):
+            raise step
+        return step
+
+    def _get_realtime(self) -> int:
+        return 5
+
+    def _get_monotonic(self) -> tuple[int, str]:
+        return 6, "boot"
+
+    def _get_cursor(self) -> str:
+        return "c"
+
+    def _get_all(self) -> dict[str, bytes | list[bytes]]:
+        if len(self.steps) == 1:
+            return {"MESSAGE": [b"whole", b"second"]}
+        raise OSError("journal gave us a field without '='")
+
+    def _get(self, name: str) -> bytes:
+        if name == "MESSAGE":
+            return b"saved"
+        raise KeyError(name)
+
+
+def test_of_a_damaged_entry_the_fields_that_can_be_read_are_kept(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One bad field does not cost the message, and one bad entry not the next."""
+    monkeypatch.setattr(native, "import_reader", lambda: DamagedReader)
+    (source,) = open_sources(files=[str(journal)])
+    entries, problems = read(source)
+    assert [(entry.message, entry.realtime, entry.cursor) for entry in entries] == [
+        ("saved", 5, "c"), ("saved", 5, "c"), ("whole", 5, "c"),
+    ]  # fmt: skip
+    assert [problem.detail for problem in problems[:3]] == [
+        "entry 1 cannot be read whole: journal gave us a field without '='",
+        "entry 1 cannot be read whole: Bad message",
+        "entry 2 cannot be read whole: journal gave us a field without '='",
+    ]
 
 
 def test_entries_outside_the_span_that_is_read_are_left_out(journal: Path) -> None:

@@ -295,10 +295,15 @@ class Stage:
 
     def rerun(self, killed: Run) -> None:
         """Wait for the end of the second run of a task that was handed back as its worker stopped."""
-        # With Redis, kombu before 5.3 may lose the message on that occasion: it requeues what it no longer consumes.
-        if killed.id in self.waiting() or any(r.id == killed.id and r.started > killed.started for r in self.runs()):
+        if self.handed_back(killed):
             self.running(killed.id, times=2)
             self.finished(killed.id)
+
+    def handed_back(self, killed: Run) -> bool:
+        """Tell whether a task that was killed as its worker stopped waits again, or has started again."""
+        # With Redis, kombu before 5.3 may lose the message on that occasion: it requeues what it no longer consumes.
+        again = any(run.id == killed.id and run.started > killed.started for run in self.runs())
+        return again or killed.id in self.waiting()
 
     def waiting(self) -> list[str]:
         """Return the ids of the tasks whose messages the broker still has."""

@@ -81,7 +81,7 @@ def mariadb_server() -> Iterator[URL]:
         shutil.which("mariadbd") or shutil.which("/usr/sbin/mariadbd"),
     )
     if install is None or server is None:
-        missing("MariaDB", "mariadb-server")
+        missing("MariaDB", "mariadb-server-core mariadb-client-core")
         return
     folder = Path(tempfile.mkdtemp(prefix="kill-audit-maria-"))
     try:

@@ -36,7 +36,9 @@ fi
 policy=/usr/sbin/policy-rc.d                         # asked by invoke-rc.d(8) and deb-systemd-invoke(1): 101 is "no"
 cluster=/etc/postgresql-common/createcluster.conf    # asked when postgresql is installed: whether to make a database
 own_policy='' own_cluster=''
+log=$(mktemp)
 restore() {
+    rm -f "$log"
     if [ -n "$own_policy" ]; then rm -f "$policy"; fi
     if [ -n "$own_cluster" ] && [ -e "/usr/share/postgresql-common/${cluster##*/}" ]; then
         cp "/usr/share/postgresql-common/${cluster##*/}" "$cluster"
@@ -60,7 +62,10 @@ case $missing in
 esac
 
 echo "apt-get install --no-install-recommends$missing"
-export DEBIAN_FRONTEND=noninteractive
+export DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes
 apt-get update -qq || echo 'warning: apt-get update failed; going on with the lists that are here' >&2
 # shellcheck disable=SC2086 # the packages are words
-apt-get install -qq -y --no-install-recommends -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 $missing >/dev/null
+if ! apt-get install -y --no-install-recommends -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 $missing >"$log" 2>&1; then
+    cat "$log" >&2
+    exit 1
+fi

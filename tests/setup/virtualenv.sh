@@ -1,12 +1,12 @@
 #!/bin/sh
-# usage: virtualenv.sh FOLDER PIP_OPTION...
+# usage: virtualenv.sh FOLDER CONSTRAINTS
 #
-# Make a virtual environment with the first Python that will do, and whatever else is needed to build systemd-python in it
-# (it has no wheels). The options are given to pip when it brings itself up to date.
+# Make a virtual environment with the first Python that will do, with the pip that the constraints name, and install what is
+# needed to build systemd-python in it (which has no wheels).
 set -eu
 
 folder=$1
-shift
+constraints=$2
 
 fits() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
@@ -34,4 +34,4 @@ sh "$(dirname "$0")/packages.sh" gcc libc6-dev pkg-config libsystemd-dev $parts
 if [ "$python" != "$folder/bin/python" ]; then
     "$python" -m venv --clear "$folder"
 fi
-"$folder/bin/python" -m pip install -qq --disable-pip-version-check "$@" pip
+"$folder/bin/python" -m pip install -qq --disable-pip-version-check --constraint "$constraints" pip

@@ -11,9 +11,16 @@ from collections.abc import Sequence
 import click
 
 from kill_audit import __version__
+from kill_audit.cli.configuration import configured
 from kill_audit.errors import KillAuditError
 
-COMMANDS = {"report": "kill_audit.cli.report", "show": "kill_audit.cli.show"}
+COMMANDS = {
+    "report": "kill_audit.cli.report",
+    "show": "kill_audit.cli.show",
+    "collect": "kill_audit.cli.collect",
+    "deploys": "kill_audit.cli.deploys",
+    "units": "kill_audit.cli.units",
+}
 """The verbs, and the module whose `command` answers each."""
 
 
@@ -26,12 +33,18 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        from importlib import import_module  # noqa: PLC0415
+        command = find(cmd_name)
+        return None if command is None else configured(cmd_name, command, find)
 
-        command: click.Command = import_module(COMMANDS[cmd_name]).command
-        return command
+
+def find(name: str) -> click.Command | None:
+    """Give a command as its module wrote it."""
+    if name not in COMMANDS:
+        return None
+    from importlib import import_module  # noqa: PLC0415
+
+    command: click.Command = import_module(COMMANDS[name]).command
+    return command
 
 
 @click.group(
@@ -43,20 +56,25 @@ class _Commands(click.Group):
     },
 )
 @click.version_option(__version__, "-V", "--version", message="kill-audit %(version)s")
+@click.option("--config", metavar="FILE", help="Read this configuration before the others.")
 @click.option("--debug", is_flag=True, help="Show a traceback instead of one line when something fails.")
-def commands(debug: bool) -> None:
+def commands(config: str | None, debug: bool) -> None:
     """Find every Celery task run that was killed, and what became of it, from the systemd journal.
 
     kill-audit reads worker journals, names the task of each killed run, proves what killed it, and reconciles it with
     the app's own run log. It only reads: it never acknowledges, retries, kills or edits anything.
     """
-    del debug
+    del config, debug
 
 
 def run(words: Sequence[str]) -> int:
     """Run a command line; return its exit status (see docs/exit-status.md)."""
     debug = "--debug" in words
     try:
+        if any("://" in word for word in words):
+            from kill_audit.config import refuse_secrets  # noqa: PLC0415 - not needed for --help
+
+            refuse_secrets(words)
         status = commands.main(args=list(words), prog_name="kill-audit", standalone_mode=False)
     except click.exceptions.Exit as stopped:
         return stopped.exit_code

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kill_audit import when
+from kill_audit.errors import UsageError
 
 DEFAULT_SPAN = "7d"
 DEFAULT_LEAD_IN = "7d"
@@ -140,3 +141,45 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
             ),
         ),
     )
+
+
+def listing_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a command that lists things: its format, where it goes, and its colours."""
+    return _add(
+        function,
+        (
+            click.option(
+                "-o",
+                "--output",
+                "form",
+                type=click.Choice(["table", "json"]),
+                default="table",
+                show_default=True,
+                help="The format.",
+            ),
+            click.option(
+                "-w", "--write", "target", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE."
+            ),
+            click.option(
+                "--color",
+                type=click.Choice(["auto", "always", "never"]),
+                default="auto",
+                show_default=True,
+                help="When to colour.",
+            ),
+        ),
+    )
+
+
+def takes_stdin(asked: dict[str, Any]) -> bool:
+    """Take the argument `-` out of a command's values: whether it asks for standard input.
+
+    Raises:
+        UsageError: the argument is another word.
+    """
+    word = asked.pop("stream")
+    if word not in (None, "-"):
+        raise UsageError(
+            f"unexpected argument {word!r}", hint="name files with --file, units with -u; `-` reads standard input"
+        )
+    return word is not None

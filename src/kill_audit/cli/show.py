@@ -86,6 +86,8 @@ def _lines(shared: Reading, evidence: Evidence, kill: Kill, at: int, group: Any)
 
 def _journalctl(shared: Reading, kill: Kill, at: int) -> str:
     """The command of journalctl that shows the same lines (journalctl(1), matches joined by `+`)."""
+    if any(not path.endswith((".journal", ".journal~")) for path in shared.files):
+        return ""
     words = ["journalctl", "-o", "short-precise", "--utc"]
     words += [f"--file={path}" for path in shared.files] + [f"--directory={path}" for path in shared.directories]
     words += [f"--root={shared.root}"] if shared.root else []

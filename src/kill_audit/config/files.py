@@ -6,7 +6,7 @@ Order, the strongest first: the file that `--config` or KILL_AUDIT_CONFIG names,
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -112,7 +112,7 @@ def has_secret(value: Any) -> bool:
             return False
 
 
-def refuse_secrets(words: list[str] | tuple[str, ...]) -> None:
+def refuse_secrets(words: Sequence[str]) -> None:
     """Refuse a command line that holds a secret: everybody on the host can read it (ps, /proc/PID/cmdline).
 
     Raises:

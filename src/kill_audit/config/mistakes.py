@@ -94,19 +94,27 @@ def _value(value: Any, kind: inspect.Type, path: str, options: OptionsOf) -> Ite
             yield from _value(value, _fitting(value, kinds), path, options)
         case inspect.StructType():
             yield from _table(value, kind, path, options)
-        case inspect.DictType(value_type=inner) if isinstance(value, Mapping):
-            for key, one in value.items():
-                yield from _value(one, inner, _joined(path, key), options)
-        case inspect.VarTupleType(item_type=inner) if isinstance(value, list):
-            for place, one in enumerate(value, start=1):
-                yield from _value(one, inner, f"{path}[{place}]", options)
-        case inspect.DictType():
-            yield Mistake(key=path, what=f"must be a table, [{path}], and is {_shown(value)}")
-        case inspect.VarTupleType():
-            yield Mistake(key=path, what=f"must be a list, and is {_shown(value)}")
+        case inspect.DictType() | inspect.VarTupleType():
+            yield from _many(value, kind, path, options)
         case _:
             if what := _wrong_scalar(value, kind):
                 yield Mistake(key=path, what=what)
+
+
+def _many(
+    value: Any, kind: inspect.DictType | inspect.VarTupleType, path: str, options: OptionsOf
+) -> Iterator[Mistake]:
+    match kind, value:
+        case inspect.DictType(value_type=inner), Mapping():
+            for key, one in value.items():
+                yield from _value(one, inner, _joined(path, key), options)
+        case inspect.VarTupleType(item_type=inner), list():
+            for place, one in enumerate(value, start=1):
+                yield from _value(one, inner, f"{path}[{place}]", options)
+        case inspect.DictType(), _:
+            yield Mistake(key=path, what=f"must be a table, [{path}], and is {_shown(value)}")
+        case _:
+            yield Mistake(key=path, what=f"must be a list, and is {_shown(value)}")
 
 
 def _fitting(value: Any, kinds: Sequence[inspect.Type]) -> inspect.Type:

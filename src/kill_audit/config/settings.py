@@ -21,13 +21,12 @@ _MASTERS: Final = ("run-log", "results", "ledger")  # tables whose other keys ar
 _TABLES: Final = frozenset({*_MASTERS, "deploy-marks", "tasks", "mail", "schedule", "commands"})
 _TOPICS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType({"mail": Mail, "schedule": Schedule})
 _FOR_REPORT: Final = frozenset({"output"})  # other commands have formats of their own
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class TaskRules(Mapping[str, TaskSettings]):
     """Acknowledgement settings by task name. A name may be a glob; what a name leaves open, the globs that fit say."""
 
-    def __init__(self, given: Mapping[str, Task] = _NOTHING) -> None:
+    def __init__(self, given: Mapping[str, Task] = MappingProxyType({})) -> None:
         self._given = {name: TaskSettings(**msgspec.structs.asdict(task)) for name, task in given.items()}
         self._globs = tuple(name for name in self._given if any(mark in name for mark in "*?["))
 
@@ -63,8 +62,8 @@ class Settings:
 
     files: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default=_NOTHING)
-    commands: Mapping[str, Mapping[str, Any]] = field(default=_NOTHING)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    commands: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     settle: Micros | None = None
     tolerance: Micros | None = None
     deploy_gap: Micros | None = None

@@ -27,6 +27,11 @@ MAY_READ: Final = "run it as root, or: sudo usermod -aG systemd-journal $USER (a
 """The hint for whoever may not read a journal."""
 
 
+_NO_PERMISSION: Final = Problem(
+    code="no-permission", detail="this user may not read it; members of the group systemd-journal (or adm) may"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
     """One file that holds entries of one kind, packed or not.
@@ -47,8 +52,10 @@ class FileSource:
     def batches(self, question: Question) -> Iterator[Batch | Problem]:
         """Yield the entries of the span that `question` reads, and problems where they are met.
 
+        Between the look into a folder and the reading journald may rename or remove a file: a problem, not an error.
+
         Raises:
-            SourceError: it is gone, or may not be read any more.
+            SourceError: it is a journal file, and there are no means to read one.
         """
         try:
             match self.kind:
@@ -61,10 +68,10 @@ class FileSource:
                     yield Problem(code="damaged", detail=detail)
                 case Kind.EXPORT | Kind.JSON | Kind.TEXT:
                     yield from self._stream(question)
-        except FileNotFoundError as error:
-            raise SourceError(f"{self.name}: it was there, and is gone now") from error
-        except PermissionError as error:
-            raise SourceError(f"{self.name}: permission denied", hint=MAY_READ) from error
+        except PermissionError:
+            yield _NO_PERMISSION
+        except FileNotFoundError:
+            yield Problem(code="damaged", detail="was there at first, and was gone when it was to be read")
 
     def _stream(self, question: Question) -> Iterator[Batch | Problem]:
         with unpacked(self.path) as (file, layer):
@@ -198,12 +205,18 @@ def distinct(sources: Iterable[FileSource | ProblemSource]) -> Iterator[FileSour
     """Leave out a file that was named before, under whatever name (the same device and inode)."""
     seen = set()
     for source in sources:
-        if isinstance(source, FileSource):
-            status = Path(source.path).stat()
-            if (status.st_dev, status.st_ino) in seen:
-                continue
-            seen.add((status.st_dev, status.st_ino))
-        yield source
+        place = _place(source.path) if isinstance(source, FileSource) else None
+        if place is None or place not in seen:
+            yield source
+        seen.add(place)
+
+
+def _place(path: str) -> tuple[int, int] | None:
+    try:
+        status = Path(path).stat()
+    except OSError:  # gone by now, which is told when it is read
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _named(path: str, workspace: Workspace) -> FileSource:
@@ -230,8 +243,7 @@ def _among_others(path: str, workspace: Workspace) -> FileSource | ProblemSource
     try:
         return _source(path, path, workspace)
     except PermissionError:
-        detail = "this user may not read it; members of the group systemd-journal (or adm) may"
-        return ProblemSource(name=path, problems=(Problem(code="no-permission", detail=detail),))
+        return ProblemSource(name=path, problems=(_NO_PERMISSION,))
     except OSError as error:
         return ProblemSource(
             name=path, problems=(Problem(code="damaged", detail=f"cannot be opened: {error.strerror}"),)
@@ -239,6 +251,7 @@ def _among_others(path: str, workspace: Workspace) -> FileSource | ProblemSource
 
 
 def _source(name: str, path: str, workspace: Workspace) -> FileSource:
+    path = os.path.realpath(path)  # what /dev/stdin is here is something else in a child
     with unpacked(path) as (file, layer):
         kind = kind_of(file.read(HEAD_BYTES))
         packed = layer is not None and kind is Kind.JOURNAL

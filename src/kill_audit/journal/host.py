@@ -78,7 +78,7 @@ def _places(journal: Path, machine: str | None, namespace: str | None, *, merge:
     """List the folders to look into: those of the machine (of all, if None) and of the namespaces."""
     try:
         folders = journal_folders(journal)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError:
         return [journal]

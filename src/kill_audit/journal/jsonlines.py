@@ -31,7 +31,7 @@ def read_json(file: BinaryIO, question: Question) -> Iterator[Batch | Problem]:
     for place, text in _objects(file):
         try:
             time, fields = _entry(decoder.decode(text))
-        except (msgspec.DecodeError, ValueError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             yield from damage.met(f"line {place:,} is no journal entry; passed over", since=last)
             continue
         last = time

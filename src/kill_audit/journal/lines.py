@@ -5,7 +5,7 @@ Rules of this file: it takes prefixes off, and never looks at what a message mea
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -113,66 +113,77 @@ class Layout:
 def take_apart(text: str, layout: Layout) -> Line:
     """Take the prefixes off a line."""
     text = _COLOUR.sub("", text) if "\x1b" in text else text
-    if text.startswith("{"):
-        return _object(text) or _with_own_stamp(Line(message=text))
-    unit = container = None
+    unit = None
     if layout.services and (match := _SERVICE.match(text)) is not None:
         unit, text = match["service"], text[match.end() :]
     elif (match := _POD.match(text)) is not None:
         unit, text = f"{match['pod']}/{match['box']}", text[match.end() :]
-    container = unit
-    for pattern in _TAGGED:
-        if (match := pattern.match(text)) is not None:
-            return _with_own_stamp(_tagged(match, text[match.end() :], unit))
-    if (match := _DMESG.match(text)) is not None:
-        return Line(message=text[match.end() :], outer=stamp_of(match), identifier="kernel")
+    if (tagged := _tagged(text, unit)) is not None:
+        return tagged
     match = _RUNTIME.match(text) or (_COLLECTOR.match(text) if layout.collector else None)
     outer = None if match is None else stamp_of(match)
     message = text if match is None else text[match.end() :]
-    if outer is not None and message.startswith("{") and (inside := _object(message)) is not None:
-        return replace(inside, unit=inside.unit or unit, container=inside.container or container)
-    return _with_own_stamp(Line(message=message, outer=outer, unit=unit, container=container))
+    if message.startswith("{") and (inside := _object(message, outer, unit)) is not None:
+        return inside
+    return Line(message=message, outer=outer, inner=_own_stamp(message), unit=unit, container=unit)
 
 
-def _tagged(match: re.Match[str], message: str, unit: str | None) -> Line:
-    identifier, pid = match["identifier"], int(match["pid"] or 0)
+def _tagged(text: str, unit: str | None) -> Line | None:
+    """Read a line of syslog, journalctl or dmesg."""
+    if text.startswith("["):
+        match = _DMESG.match(text)
+        return match and Line(message=text[match.end() :], outer=stamp_of(match), identifier="kernel", unit=unit)
+    match = next((found for pattern in _TAGGED if (found := pattern.match(text)) is not None), None)
+    if match is None:
+        return None
+    message, identifier, pid = text[match.end() :], match["identifier"], int(match["pid"] or 0)
     if identifier == "kernel":
         message = _SINCE_BOOT.sub("", message, count=1)
     if identifier is not None and identifier.endswith((".service", ".scope")):  # journalctl -o with-unit
         unit, identifier = identifier, "systemd" if pid == 1 else None
-    return Line(message=message, outer=stamp_of(match), host=match["host"], identifier=identifier, pid=pid, unit=unit)
+    return Line(
+        message=message,
+        outer=stamp_of(match),
+        inner=_own_stamp(message),
+        host=match["host"],
+        identifier=identifier,
+        pid=pid,
+        unit=unit,
+    )
 
 
-def _with_own_stamp(line: Line) -> Line:
+def _own_stamp(message: str) -> Stamp | None:
     """Read the stamp that the message itself begins with, which stays in it, as it does in a journal."""
-    for pattern in _OWN:
-        if (match := pattern.match(line.message)) is not None:
-            return replace(line, inner=stamp_of(match))
-    return line
+    match = next((found for pattern in _OWN if (found := pattern.match(message)) is not None), None)
+    return None if match is None else stamp_of(match)
 
 
-def _object(text: str) -> Line | None:
-    """Read a line that is a JSON object: a container's line with its text inside, or a program's own record."""
+def _object(text: str, outer: Stamp | None, unit: str | None) -> Line | None:
+    """Read a line that is a JSON object: a container's line with its text inside, or a program's own record.
+
+    `outer`, `unit`: what stood in front of it.
+    """
     try:
         found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None
     stamp = next((stamp for key in _TIME_KEYS if (stamp := _stamp_in(found.get(key))) is not None), None)
-    unit, container = _container(found)
+    named, container = _container(found)
     inside = next((found[key] for key in _TEXT_KEYS if isinstance(found.get(key), str)), None)
-    if inside is None or (unit is None and not ("log" in found and "stream" in found)):
-        return Line(message=text, inner=stamp)
+    if inside is None or (named is None and not ("log" in found and "stream" in found)):
+        return Line(message=text, outer=outer, inner=stamp, unit=unit, container=unit)
     host = found.get("host") or found.get("hostname")
-    line = Line(
-        message=inside.rstrip("\r\n"),
-        outer=stamp,
+    message = inside.rstrip("\r\n")
+    return Line(
+        message=message,
+        outer=outer or stamp,
+        inner=_own_stamp(message),
         host=host if isinstance(host, str) else "",
-        unit=unit,
-        container=container,
+        unit=named or unit,
+        container=container or unit,
     )
-    return _with_own_stamp(line)
 
 
 def _container(found: dict[str, Any]) -> tuple[str | None, str | None]:

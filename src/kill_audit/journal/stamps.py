@@ -21,6 +21,7 @@ _QUARTER: Final = _HOUR // 4  # zones differ by whole quarters of an hour
 _DAY: Final = 24 * _HOUR
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 -- wall clocks are reckoned as if in UTC, the zone comes later
 _MICROSECOND: Final = timedelta(microseconds=1)
+_YEARS: Final = range(1971, 2200)
 _MONTHS: Final = {
     name: place
     for place, name in enumerate(
@@ -30,6 +31,7 @@ _MONTHS: Final = {
 # A collector stamps a line when it gets it: never before it was written, and seldom much later.
 _EARLY: Final = -5 * _SECOND
 _LATE: Final = 120 * _SECOND
+_OUT_OF_ORDER: Final = 60 * _SECOND  # lines of several processes are not strictly in the order of their stamps
 
 CLOCK_TIME: Final = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
 ISO_DATE: Final = r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
@@ -49,7 +51,9 @@ class Stamp(NamedTuple):
     offset: int | None
 
     def wall(self, year: int) -> Micros | None:
-        """Give its wall clock, reckoned as if it were UTC; None for a day that this year does not have."""
+        """Give its wall clock, reckoned as if it were UTC; None for a day that no log line is of."""
+        if year not in _YEARS:
+            return None
         try:
             moment = datetime(year, self.month, self.day, self.hour, self.minute)  # noqa: DTZ001
         except ValueError:
@@ -169,11 +173,9 @@ class Clock:
         if not self._zone_given and self.assumed is None:
             self.assumed = str(self._zone)
         first, second = self._offset_of_hour(wall // _HOUR)
-        time = wall - first
         # In the hour that comes twice as summer time ends, the one that does not go backwards is meant.
-        if second != first and self._last is not None and time < self._last - _HOUR // 2:
-            return wall - second
-        return time
+        backwards = second != first and self._last is not None and wall - first < self._last - _OUT_OF_ORDER
+        return wall - (second if backwards else first)
 
     def _offsets(self, hour: int) -> tuple[Micros, Micros]:
         moment = _EPOCH + timedelta(hours=hour)

@@ -20,7 +20,8 @@ _MOST_KEPT: Final = 65_536
 # What journalctl puts between entries: where boots and files begin, and with -x the catalogue's explanations.
 _BOOT: Final = re.compile(r"-- Boot ([0-9a-f]{32}) --$")
 _BETWEEN: Final = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot|No entries) --$|-- (?:Logs begin|Journal begins) at ")
-_CATALOGUE: Final = re.compile(r"-- (?:Subject|Defined-By|Support|Documentation): |\u2591\u2591")
+_CATALOGUE: Final = re.compile(r"-- (?:Subject|Defined-By|Support|Documentation): ")
+_NEW_CATALOGUE: Final = "\u2591\u2591"  # since systemd 246
 
 
 def read_text(file: BinaryIO, question: Question, *, name: str, modified: Micros) -> Iterator[Batch | Problem]:
@@ -67,7 +68,7 @@ def _rows(file: BinaryIO) -> Iterator[tuple[int, str | None, str]]:
         explaining = _CATALOGUE.match(text) is not None or (explaining and text.startswith("--"))
         if (boot := _BOOT.match(text)) is not None:
             boot_id = boot[1]
-        elif text and not explaining and _BETWEEN.match(text) is None:
+        elif text and not explaining and not text.startswith(_NEW_CATALOGUE) and _BETWEEN.match(text) is None:
             yield number, boot_id, text.removeprefix("\ufeff")
 
 

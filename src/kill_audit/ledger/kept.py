@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
-from typing import TypeAlias
+from types import NoneType
+from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from kill_audit.document import BlindDeath, Deploy, Document, Ghost, IdleDeath, Incident, Kill, NotLoss, micros
 from kill_audit.entry import Micros
@@ -72,6 +75,28 @@ class Kept:
             return self.body.units
         unit = getattr(self.body, "unit", None)
         return () if unit is None else (unit,)
+
+
+def decoded(kind: Kind, text: str) -> Body:
+    """Read a body, also of an earlier version, whose document had fewer keys: what it could not say is not known.
+
+    Raises:
+        msgspec.MsgspecError: it is no such body.
+    """
+    return msgspec.convert(_completed(msgspec.json.decode(text), TYPES[kind]), TYPES[kind])
+
+
+def _completed(raw: Any, kind: Any) -> Any:
+    """Add the keys that a struct has and the value lacks, as null, or as an empty list where it must be one."""
+    if get_origin(kind) is tuple and isinstance(raw, list):
+        return [_completed(item, get_args(kind)[0]) for item in raw]
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(raw, dict)):
+        return raw
+    hints = get_type_hints(kind)
+    return raw | {
+        name: _completed(raw[name], hint) if name in raw else (None if NoneType in get_args(hint) else [])
+        for name, hint in hints.items()
+    }
 
 
 def found_in(document: Document, evidence: Evidence) -> Iterator[Kept]:

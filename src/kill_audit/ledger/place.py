@@ -1,12 +1,12 @@
 """Where the ledger lies, and an engine to read or write it.
 
-Rules of this file: no table is known here. A SQLite ledger is one file that only its owner may read, made before SQLite
-opens it, so that it is never open to others for a moment.
+Rules of this file: no table is known here. A SQLite ledger is one file that only its owner may read, made before
+SQLite opens it, so that it is never open to others for a moment.
 
 SQLite keeps its usual rollback journal here and not a write-ahead log. A transaction of the ledger takes milliseconds
-once an hour, so that readers and the writer hardly meet, and then wait for each other (`busy timeout`). In return there
-is nothing beside the file while it is at rest, it may lie on any file system that has locks, and whoever may only read
-it can read it (https://www.sqlite.org/wal.html, "Advantages" and "Disadvantages").
+once an hour, so that readers and the writer hardly meet, and then wait for each other (`BUSY_S`). In return there is
+nothing beside the file while it is at rest, it may lie on any file system that has locks, and whoever may only read it
+can read it (https://www.sqlite.org/wal.html, "Overview").
 """
 
 import os
@@ -106,8 +106,8 @@ def engine_for(url: URL, *, writing: bool) -> Engine:
 def _sqlite(path: Path, *, writing: bool) -> Engine:
     if writing:
         _make_file(path)
-    # What a writer left behind when it was killed is undone by whoever opens the file next, and that takes the right to
-    # write; so only those who lack it open the file for reading alone.
+    # What a writer left behind when it was killed is undone by whoever opens the file next, and that takes the right
+    # to write; so only those who lack it open the file for reading alone.
     mode = "rw" if writing or os.access(path, os.W_OK) else "ro"
     engine = sa.create_engine(
         URL.create("sqlite", database=f"file:{quote(str(path))}", query={"mode": mode, "uri": "true"}),
@@ -117,7 +117,7 @@ def _sqlite(path: Path, *, writing: bool) -> Engine:
 
     def plain(connection: DBAPIConnection, _record: object) -> None:
         # So that the driver begins no transaction by itself, and only before the first statement that writes.
-        connection.isolation_level = None  # type: ignore[attr-defined]
+        connection.isolation_level = None
 
     def begin(connection: Connection) -> None:
         # IMMEDIATE: what is read at the beginning must still hold when it is written at the end.

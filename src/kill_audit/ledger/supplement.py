@@ -4,7 +4,7 @@ Rules of this file: the journal wins wherever it still reaches; only what lies b
 report says so: in the coverage, and with each kill that was added.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -47,16 +47,13 @@ def supplemented(document: Document, held: Held) -> Document:
     """Add to a report what the ledger has of the time before the journal's first entry."""
     evidence = evidence_of(document)
     known = {one.key: one for one in held.findings}
-    kills = tuple(
-        _as_known(one, known)
-        for one in found_in(document, evidence)
-        if one.kind is Kind.KILL and isinstance(one.body, Kill)
-    )
+    found = tuple(found_in(document, evidence))
+    kills = tuple(kill for one in found for kill in _as_known(one, known))
     gone = joined(span for spans in evidence.gone.values() for span in spans)
     bridged = tuple(span for part in gone for span in within(held.seen, *part))
     if not bridged:
-        return msgspec.structs.replace(document, kills=kills)
-    present = {one.key for one in found_in(document, evidence)}
+        return document if kills == document.kills else narrowed(msgspec.structs.replace(document, kills=kills))
+    present = {one.key for one in found}
     added = [one for one in held.findings if _is_lost(one, present, evidence)]
     more = [_marked(one.body, one) for one in added if isinstance(one.body, Kill)]
     whole = msgspec.structs.replace(
@@ -78,11 +75,11 @@ def supplemented(document: Document, held: Held) -> Document:
     return narrowed(msgspec.structs.replace(whole, totals=counted))
 
 
-def _as_known(one: Kept, known: Mapping[Key, Kept]) -> Kill:
-    """The kill as the report has it, or as it was known before the journal lost what named it."""
+def _as_known(one: Kept, known: Mapping[Key, Kept]) -> Iterator[Kill]:
+    """Give a kill as the report has it, or as it was known before the journal lost what named it."""
     kept = judged_again(known[one.key], one) if one.key in known else one
-    assert isinstance(kept.body, Kill)
-    return kept.body
+    if isinstance(kept.body, Kill):
+        yield kept.body if kept.body == one.body else _marked(kept.body, known[one.key])
 
 
 def _is_lost(one: Kept, present: Collection[Key], evidence: Evidence) -> bool:
@@ -91,7 +88,7 @@ def _is_lost(one: Kept, present: Collection[Key], evidence: Evidence) -> bool:
 
 
 def _marked(kill: Kill, kept: Kept) -> Kill:
-    told = f"the journal no longer has its entries; the ledger kept it as it was judged at {timestamp(kept.judged_at)}"
+    told = f"the journal has lost entries about it; the ledger kept what they said ({timestamp(kept.judged_at)})"
     return msgspec.structs.replace(kill, reasons=(*kill.reasons, told))
 
 
@@ -160,8 +157,4 @@ def _remaining(gone: Spans, seen: Spans, problem: CoverageProblem | None) -> tup
 def _touches(problem: CoverageProblem, spans: Spans) -> bool:
     since = micros(problem.since) if problem.since else None
     until = micros(problem.until) if problem.until else None
-    return any(
-        (since is None or since < last) and (until is None or until > first) for first, last in spans
-    )
-
-
+    return any((since is None or since < last) and (until is None or until > first) for first, last in spans)

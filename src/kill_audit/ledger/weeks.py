@@ -6,6 +6,7 @@ put back has 169 hours. A midnight that the clocks skip is the moment at which t
 
 import datetime as dt
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kill_audit.entry import Micros
 from kill_audit.ledger.spans import Spans, within
@@ -42,7 +43,7 @@ def weeks_before(until: Micros, zone: dt.tzinfo, number: int) -> tuple[tuple[Mic
     end = _monday(_date(until, zone))
     mondays = [end - 7 * _DAY * back for back in range(number, -1, -1)]
     edges = [_midnight(monday, zone) for monday in mondays]
-    return tuple(zip(edges[:-1], edges[1:], strict=True))
+    return tuple(pairwise(edges))
 
 
 def period_before(since: Micros, until: Micros, zone: dt.tzinfo) -> tuple[Micros, Micros]:
@@ -70,7 +71,7 @@ def _days(since: Micros, until: Micros, zone: dt.tzinfo) -> tuple[tuple[Micros, 
     while (midnight := _midnight(day, zone)) < until:
         edges.append(midnight)
         day += _DAY
-    return tuple(zip(edges, [*edges[1:], until], strict=True))
+    return tuple(pairwise([*edges, until]))
 
 
 def _monday(day: dt.date) -> dt.date:

@@ -13,6 +13,7 @@ from kill_audit.document import Kill, micros, timestamp
 from kill_audit.render.printable import printable, printable_json
 
 _MOST_TEXT = 160
+_AT_ONCE = 5_000  # µs; journald stamps the lines that it reads in one go alike
 
 
 class Line(Protocol):
@@ -34,7 +35,8 @@ class Line(Protocol):
 class Shown:
     """A kill with what its document leaves out.
 
-    `rivals`: name, id and reason of each other unfinished run. `command`: what shows the same lines with journalctl.
+    `rivals`: name, id and reason of each other unfinished run. `command`: what shows the same lines with journalctl, ""
+    where the evidence is no journal.
     """
 
     kill: Kill
@@ -71,6 +73,12 @@ def _as_json(shown: Shown) -> str:
     return printable_json(json.dumps(whole, indent=2, ensure_ascii=False)) + "\n"
 
 
+def _continues(line: Line, before: Line) -> bool:
+    """Whether a line is a further one of a traceback or a banner: the same process, at once, and without a prefix."""
+    same = (line.who, line.pid) == (before.who, before.pid) and line.at - before.at < _AT_ONCE
+    return same and not line.text.startswith(("[2", "{", "worker: "))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Page:
     shown: Shown
@@ -98,8 +106,9 @@ class _Page:
         yield self._head(f"The lines around it ({self._zone_name(kill)}; * proves the claim)")
         yield from self._around(kill)
         yield ""
-        yield self._head("The same with journalctl")
-        yield f"  {self.shown.command}"
+        if self.shown.command:
+            yield self._head("The same with journalctl")
+            yield f"  {self.shown.command}"
 
     def _facts(self, kill: Kill) -> Iterator[str]:
         process = f"{kill.pool_process or 'pool process'} pid {kill.child_pid}" if kill.child_pid else None
@@ -153,7 +162,15 @@ class _Page:
     def _around(self, kill: Kill) -> Iterator[str]:
         proofs = {one.cursor for one in kill.evidence}
         most = max(40, self.width - 2) if self.width else None
+        folded = 0
+        before: Line | None = None
         for line in self.shown.lines:
+            if before is not None and line.cursor not in proofs and _continues(line, before):
+                folded += 1
+                continue
+            if folded:
+                yield f"      … {folded} more line{'s' if folded > 1 else ''} of it"
+            folded, before = 0, line
             text = printable(line.text)
             mark = "*" if line.cursor in proofs else " "
             shown = f"{mark} {self._clock(line.at)} {printable(line.who)}[{line.pid or '-'}]: {text}"
@@ -161,6 +178,8 @@ class _Page:
             yield shown if len(shown) <= cut else shown[: cut - 1] + "…"
             if line.cursor in proofs:
                 yield f"    {printable(line.cursor)}"
+        if folded:
+            yield f"      … {folded} more line{'s' if folded > 1 else ''} of it"
 
     def _head(self, text: str) -> str:
         return f"\x1b[1m{text}\x1b[0m" if self.color else text

@@ -136,10 +136,10 @@ def _lacks_of_indexes(source: Source, layout: Layout) -> Iterator[Lack]:
 
 def _lacks_of_zone(run_log: SqlRunLog | FileRunLog, zone: Zone | None) -> Iterator[Lack]:
     if zone in {Zone.APP, Zone.UTC_OR_APP}:
-        since = "this table is of 5.6.3 or later" if zone is Zone.APP else "the table does not show its version"
+        age = "this table is of 5.6.3 or later" if zone is Zone.APP else "this table does not show its version"
         yield Lack(
             code="time_zone",
-            detail=f"Celery writes date_done in the app's own zone since 5.5, up to 5.4 in UTC; {since}; UTC is assumed",
+            detail=f"Celery writes date_done in the app's zone since 5.5, up to 5.4 in UTC; {age}; UTC is assumed",
             hint="give the app's `timezone` setting as the run log's time zone",
         )
     elif run_log.zoneless_times:

@@ -204,14 +204,13 @@ def _pairs(pickled: bytes) -> Iterator[tuple[str, object]]:
 
 
 def _bytes(cell: str | bytes | None, *, is_base64: bool) -> bytes:
-    """Give a stored result as bytes. django-celery-results keeps binary ones in base64, on some servers as `b'…'`."""
+    """Give a stored result as bytes; django-celery-results keeps binary ones in base64."""
     if cell is None:
         return b""
     data = cell.encode("utf-8", "backslashreplace") if isinstance(cell, str) else bytes(cell)
     if not is_base64:
         return data
-    coded = data.removeprefix(b"b'").removesuffix(b"'")
     try:
-        return base64.b64decode(coded[: len(coded) // 4 * 4])
+        return base64.b64decode(data[: len(data) // 4 * 4])  # a long one was cut off
     except binascii.Error:
         return data

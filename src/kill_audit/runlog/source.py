@@ -215,7 +215,7 @@ class Source:
             case "sqlite":  # https://www.sqlite.org/eqp.html
                 return any(step["detail"].startswith("SCAN") for step in plan)
             case _:  # https://mariadb.com/kb/en/explain/
-                whole = [step["rows"] or 0 for step in plan if step["type"] in {"ALL", "index"}]
+                whole = [int(step["rows"] or 0) for step in plan if step["type"] in {"ALL", "index"}]
                 return sum(whole) > self.scan_at_most
 
 

@@ -11,7 +11,7 @@ Rules of this file:
 """
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -137,13 +137,17 @@ def impostors(partials: Sequence[Partial], worker_events: Iterable[WorkerEvent])
                 began.add((segment.group, segment.main_pid))
             if segment.wrote_as_child:
                 child_writers.add((segment.group, segment.main_pid))
+    lines_of: Counter[tuple[str, ...]] = Counter()
+    for partial in partials:
+        for stretch in partial.stretches:
+            lines_of[stretch.machine, stretch.boot, stretch.unit or ""] += stretch.entries
     named: set[tuple[Group, int]] = set()
     found: set[tuple[Group, int]] = set()
     for event in worker_events:
         group = group_of(event)
         if isinstance(event, events.ChildExited) and event.child_pid != event.seen.pid:
             named.add((group, event.child_pid))
-        if (group, event.seen.pid) not in began and not _may_be_worker(event.seen.origin):
+        if (group, event.seen.pid) not in began and not _may_be_worker(event.seen.origin, lines_of[group[:3]]):
             found.add((group, event.seen.pid))
     for group, pids in mains.items():
         real = {pid for pid in pids if (group, pid) in began and (group, pid) not in child_writers}
@@ -156,12 +160,21 @@ def impostors(partials: Sequence[Partial], worker_events: Iterable[WorkerEvent])
     return frozenset(found)
 
 
-def _may_be_worker(origin: Origin) -> bool:
-    """Whether the program that wrote a line can be a Celery worker; one that journald could not name may be."""
-    if not origin.vouched or origin.container is not None or (origin.exe is None and origin.comm is None):
+_FEW_LINES = 4  # a loss comes with a traceback: a worker whose only words are a line or two is none
+_TOOLS = frozenset({"bash", "cat", "dash", "echo", "logger", "printf", "sh", "systemd-cat", "tee"})
+
+
+def _may_be_worker(origin: Origin, lines: int) -> bool:
+    """Whether the program that wrote a line can be a Celery worker, though no line shows one begin or receive.
+
+    A process that has gone before journald looked at it has no name; then its unit must have said more than that.
+    """
+    if not origin.vouched or origin.container is not None:
         return True
-    names = f"{origin.exe or ''} {origin.comm or ''}"
-    return origin.exe is None or any(word in names for word in ("python", "pypy", "celery", "uwsgi", "supervis"))
+    if origin.exe is not None:
+        names = f"{origin.exe} {origin.comm or ''}"
+        return any(word in names for word in ("python", "pypy", "celery", "uwsgi", "supervis"))
+    return lines >= _FEW_LINES and origin.comm not in _TOOLS
 
 
 def group_of(event: Event) -> Group:

@@ -110,19 +110,32 @@ def _may_be_lost(run: Run, losses: Sequence[Loss]) -> bool:
 
 
 def _by_process(loss: Loss, life: Life, taken: Collection[int]) -> Name | None:
-    """Name by the pool process: it took the task, or the task's last line is its own."""
+    """Name by the one pool process that died: it took the task, or the task's last line is its own."""
+    exit_ = loss.exit
+    if exit_ is None:
+        return None
     open_runs = [run for run in open_at(life, loss.event.at, taken) if run.end is None]
-    for exit_ in loss.exits:
-        for run in reversed(open_runs):
-            if run.accepted_pid == exit_.child_pid:
-                return Name(run=run, how="accepted", confidence="high", exit=exit_)
-    for exit_ in loss.exits:
-        spoken = [run for run in open_runs if _spoke_there(run, exit_, life)]
-        if spoken:
-            run = max(spoken, key=lambda run: run.spoke.at if run.spoke else 0)
-            alone = len(loss.exits) == 1
-            return Name(run=run, how="process", confidence="high" if alone else "medium", exit=exit_)
-    return None
+    for run in reversed(open_runs):
+        if run.accepted_pid == exit_.child_pid:
+            return Name(run=run, how="accepted", confidence="high", exit=exit_)
+    spoken = [run for run in open_runs if _spoke_there(run, exit_, life)]
+    if not spoken:
+        return None
+    run = max(spoken, key=lambda run: run.spoke.at if run.spoke else 0)
+    return Name(run=run, how="process", confidence="high", exit=exit_)
+
+
+def _process_of(run: Run, loss: Loss, life: Life) -> ChildExited | None:
+    """Which of a loss's exits is the run's own process, where a line shows it."""
+    return loss.exit or next(
+        (exit_ for exit_ in loss.exits if run.accepted_pid == exit_.child_pid or _spoke_there(run, exit_, life)), None
+    )
+
+
+def _surely_dead(losses: Sequence[Loss], candidates: Sequence[Run], life: Life) -> frozenset[int]:
+    """Runs that were on one of the processes that died together, whichever loss is theirs."""
+    together = [loss for loss in losses if len(loss.exits) > 1]
+    return frozenset(id(run) for run in candidates if any(_process_of(run, loss, life) for loss in together))
 
 
 def _spoke_there(run: Run, exit_: ChildExited, life: Life) -> bool:
@@ -143,17 +156,23 @@ def _by_number(
 ) -> None:
     jobs = [losses[place].event.job for place in rest]
     usable = around.life.numbered and not around.gaps and all(job is not None for job in jobs)
+    dead = _surely_dead([losses[place] for place in rest], candidates, around.life)
     ways: list[tuple[Run, ...]] = []
     if usable:
         ways = list(_numberings([job for job in jobs if job is not None], unfinished, candidates, around))
+        if len(dead) <= len(rest):
+            ways = [way for way in ways if dead <= {id(run) for run in way}]
         back = [way for way in ways if _leaves_handed_back(way, unfinished, around)]
         ways = back or ways
         distinct = {tuple(id(run) for run in way): way for way in ways}
         if len(distinct) == 1:
             for place, run in zip(rest, next(iter(distinct.values())), strict=True):
-                work.names[place] = Name(run=run, how="job", confidence="high", exit=losses[place].exit)
+                exit_ = _process_of(run, losses[place], around.life)
+                work.names[place] = Name(run=run, how="job", confidence="high", exit=exit_)
             return
-    _by_elimination(rest, losses, candidates, around, work, ways)
+    if len(dead) == len(rest):
+        candidates = [run for run in candidates if id(run) in dead]
+    _by_elimination(rest, losses, candidates, around, work, ways, certain=len(dead) == len(rest))
 
 
 def _numberings(
@@ -235,6 +254,8 @@ def _by_elimination(
     around: Surroundings,
     work: _Work,
     ways: Sequence[tuple[Run, ...]],
+    *,
+    certain: bool,
 ) -> None:
     left = list(candidates)
     if len(left) > len(rest):
@@ -245,7 +266,7 @@ def _by_elimination(
         sets = {frozenset(id(run) for run in way) for way in ways}
         if len(sets) == 1:
             left = [run for run in left if id(run) in next(iter(sets))]
-    if len(left) == len(rest) and not around.gaps:
+    if len(left) == len(rest) and (certain or not around.gaps):
         ordered = sorted(rest, key=lambda place: (losses[place].event.job or 0, losses[place].event.at))
         for place, run in zip(ordered, sorted(left, key=lambda run: run.order), strict=True):
             pairing = len(rest) == 1
@@ -253,7 +274,7 @@ def _by_elimination(
                 run=run,
                 how="elimination",
                 confidence="high" if pairing and around.life.vouched else "medium",
-                exit=losses[place].exit if pairing else None,
+                exit=_process_of(run, losses[place], around.life),
                 reasons=() if pairing else ("which of the processes had which of these tasks is not shown",),
             )
         return
@@ -323,17 +344,20 @@ def rivals(
 def ended_just_before(life: Life, loss: Loss, claimed: Collection[int]) -> Run | None:
     """Find a run that had finished when its process died: the loss is then no loss.
 
-    Both the process and the job's number must agree; one is enough where no unfinished run is left that may be meant.
+    No unfinished run may be left that the loss could be about, if some tasks waited unseen. The process or the job's
+    number must agree, and both where unfinished runs are left at all.
     """
     moment = loss.event.at
-    open_runs = [run for run in open_at(life, moment, claimed) if run.end is None and not run.waits]
+    left = [run for run in open_at(life, moment, claimed) if _may_be_lost(run, [loss])]
+    job = loss.event.job
+    explains = any(run.number is None or job is None or run.number >= job for run in left)
     for run in reversed(life.runs):
         end = run.end
         if end is None or end.kind not in _DONE or not moment - _AFTERMATH <= end.mark.at <= moment:
             continue
         same_process = bool(end.process) and any(end.process == exit_.child for exit_ in loss.exits)
-        same_job = life.numbered and run.number is not None and run.number == loss.event.job
-        if (same_process and same_job) or ((same_process or same_job) and not open_runs):
+        same_job = life.numbered and run.number is not None and run.number == job
+        if not explains and (same_process and same_job if left else same_process or same_job):
             return run
     return None
 

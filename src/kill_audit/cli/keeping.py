@@ -1,0 +1,75 @@
+"""The ledger on the command line: which one, what of it, and a report completed by it."""
+
+import datetime as dt
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from kill_audit.cli.options import Reading
+from kill_audit.document import Document
+
+if TYPE_CHECKING:
+    from kill_audit.ledger import Ledger, Scope
+
+_MACHINE_ID = Path("/etc/machine-id")
+
+
+def ledger_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name the ledger."""
+    place = click.option(
+        "--ledger",
+        metavar="URL|FILE",
+        help="Where findings are kept.  [default: $STATE_DIRECTORY/ledger.sqlite3, "
+        "/var/lib/kill-audit for root, else ~/.local/state/kill-audit]",
+    )
+    without = click.option("--no-ledger", is_flag=True, help="Neither read nor write the ledger.")
+    return place(without(function))
+
+
+def ledger_of(asked: Reading, place: str | None, *, writing: bool = False) -> "Ledger | None":
+    """Open the ledger's book of what the options name; None where there is none and it is not to be made.
+
+    Raises:
+        LedgerError: it cannot be opened.
+    """
+    from kill_audit.ledger import open_ledger  # noqa: PLC0415 - SQLAlchemy is heavy
+
+    return open_ledger(place, scope=scope_of(asked), environ=os.environ, writing=writing)
+
+
+def completed(document: Document, ledger: "Ledger", zone: dt.tzinfo) -> Document:
+    """Add to a report what the journal has lost, and the period before."""
+    whole = ledger.supplement(document)
+    return msgspec.structs.replace(whole, previous=ledger.previous(document.window, zone))
+
+
+def scope_of(asked: Reading) -> "Scope":
+    """Say what is watched, in words that are the same at each run and tell the hosts of one ledger apart."""
+    from kill_audit.cli.reading import _unit as unit_name  # noqa: PLC0415
+    from kill_audit.ledger import Scope  # noqa: PLC0415
+
+    if asked.files or asked.directories:
+        paths = [f"file {os.path.abspath(path)}" for path in asked.files]  # noqa: PTH100 - a glob is no path yet
+        paths += [f"directory {Path(path).absolute()}" for path in asked.directories]
+        sources = "\n".join(sorted(paths))
+    elif asked.root is not None:
+        sources = f"root {Path(asked.root).absolute()}"
+    else:
+        sources = f"journal of {_machine()}"
+    sources += f"\nnamespace {asked.namespace}" if asked.namespace else ""
+    sources += f"\nuser {os.getuid()}" if asked.user else ""
+    sources += "\nmerged" if asked.merge else ""
+    return Scope(sources=sources, units=tuple(unit_name(unit) for unit in asked.units))
+
+
+def _machine() -> str:
+    """The host by its machine-id(5), which a change of name does not change; by its name where it has none."""
+    try:
+        return _MACHINE_ID.read_text("ascii").strip() or socket.gethostname()
+    except (OSError, UnicodeDecodeError):
+        return socket.gethostname()

@@ -1,0 +1,80 @@
+"""Runs that record into a ledger and are killed on the way, one at each statement (`python ledger_victim.py FOLDER`).
+
+A program of its own, because it forks: it prints for each run where it was killed and what the ledger held afterwards,
+as JSON.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from kill_audit.document import Document
+from kill_audit.ledger import Ledger
+from ledger_stories import DAY, HOUR, NOON, ids, ledger_at, left, read_at, weeks_of_kills
+
+EVENTS = ("before_cursor_execute", "after_cursor_execute", "commit")
+
+
+def documents() -> tuple[Document, ...]:
+    """What runs on five days read, each of a journal that has lost its beginning since the one before."""
+    whole = weeks_of_kills(9).source()
+    return tuple(
+        read_at(left(whole, NOON + (day - 3) * DAY), now=NOON + day * DAY + HOUR, since=NOON - HOUR)
+        for day in (2, 4, 5, 7, 8)
+    )
+
+
+def kill_at(ledger: Ledger, point: int) -> None:
+    """Let this process be killed at the `point`-th thing that it does with the database."""
+    left_over = iter(range(point))
+
+    def count(*_: Any) -> None:
+        if next(left_over, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    for event in EVENTS:
+        sa.event.listen(ledger._engine, event, count)
+
+
+def run_killed_at(point: int, path: Path, document: Document) -> bool:
+    """Record in a child that is killed; whether it was."""
+    child = os.fork()
+    if child == 0:
+        ledger = ledger_at(path)
+        kill_at(ledger, point)
+        ledger.record(document)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status)
+
+
+def main(folder: Path) -> None:
+    """Kill runs at ever later points until one comes through."""
+    read = documents()
+    undisturbed, template = folder / "undisturbed", folder / "template"
+    for document in read:
+        ledger_at(undisturbed).record(document)
+    for document in read[:2]:
+        ledger_at(template).record(document)
+    runs = []
+    killed, point = True, 0
+    while killed:
+        path = folder / f"run-{point}"
+        shutil.copy(template, path)
+        killed = run_killed_at(point, path, read[2])
+        after = ids(ledger_at(path))
+        for document in read[2:]:
+            ledger_at(path).record(document)
+        runs.append({"killed": killed, "after": after, "ids": ids(ledger_at(path))})
+        point += 1
+    print(json.dumps({"before": ids(ledger_at(template)), "undisturbed": ids(ledger_at(undisturbed)), "runs": runs}))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
