@@ -9,14 +9,13 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kill_audit import document, texts
-from kill_audit.cli import COMMANDS, run
+from kill_audit.cli import COMMANDS, commands, run
 from kill_audit.render import render
 from samples import report_words
 
@@ -25,6 +24,7 @@ MADE = re.compile(r"(<!-- made: (?P<name>[a-z0-9 -]+) -->\n).*?(<!-- end -->)", 
 MARKUP = re.compile(r"[\\<]|(?<!\w)[*_]|[*_](?!\w)")
 CUT = "[...]"
 COLUMNS = 100
+GROUP = click.Context(commands, **commands.context_settings)
 
 
 def pages() -> tuple[Path, ...]:
@@ -44,6 +44,10 @@ def made(name: str) -> str:
             return sample_report()
         case ["glossary"]:
             return glossary()
+        case ["verbs"]:
+            return verbs()
+        case ["about", verb]:
+            return about(verb)
         case ["options", verb]:
             return options(verb)
         case ["schema"]:
@@ -112,15 +116,31 @@ def sections(kind: str) -> str:
 
 
 def command_of(verb: str) -> click.Command:
-    """The command that answers a verb."""
-    command: click.Command = import_module(COMMANDS[verb]).command
+    """The command that answers a verb, with the options that every verb has."""
+    command = commands.get_command(GROUP, verb)
+    if command is None:
+        raise ValueError(f"there is no verb {verb!r}")
     return command
+
+
+def verbs() -> str:
+    """A table of the verbs, each with a link to its page."""
+    rows = ["| verb | |", "| --- | --- |"]
+    rows += [
+        f"| [`{verb}`](docs/{verb}.md) | {_cell(command_of(verb).get_short_help_str(200))} |" for verb in COMMANDS
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def about(verb: str) -> str:
+    """What a verb's `--help` says of it."""
+    return "\n\n".join(_plain(" ".join(part.split())) for part in (command_of(verb).help or "").split("\n\n")) + "\n"
 
 
 def options(verb: str) -> str:
     """A table of a verb's options, as its `--help` describes them."""
     command = command_of(verb)
-    context = click.Context(command, info_name=verb)
+    context = click.Context(command, info_name=verb, parent=GROUP)
     rows = ["| option | |", "| --- | --- |"]
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
@@ -176,8 +196,8 @@ def main() -> None:
     for verb in COMMANDS:
         page = PROJECT / "docs" / f"{verb}.md"
         if not page.exists():
-            about = command_of(verb).help or ""
-            page.write_text(f"# kill-audit {verb}\n\n{about}\n\n<!-- made: options {verb} -->\n<!-- end -->\n")
+            parts = [f"<!-- made: {part} {verb} -->\n<!-- end -->\n" for part in ("about", "options")]
+            page.write_text(f"# kill-audit {verb}\n\n{parts[0]}\n## Options\n\n{parts[1]}", encoding="utf-8")
     for page in pages():
         text = page.read_text(encoding="utf-8")
         if (new := filled(text)) != text:

@@ -1,12 +1,12 @@
 """Recorded scenes: real workers really killed, and small inputs of the world's kinds, each with what is true of it.
 
-`data/recordings/CELERY/SCENE`: the container's journal, the app's run log in two designs, and `truth.json`, written by the
-tasks themselves as they ran. `data/cases/CNN.*`: rewritten from public reports, with what a correct audit finds.
+`data/recordings/CELERY/SCENE`: the container's journal, the app's run log in two designs, and `truth.json`, written by
+the tasks themselves as they ran. `data/cases/CNN.*`: rewritten from public reports, with what a correct audit finds.
 """
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
@@ -36,7 +36,7 @@ _FATES = {
 # A recording's word for what became of a run's message -> the report's.
 _MESSAGES = {
     "redelivered": {"redelivered"},
-    "waiting": {"pending", "requeued", "unknown"},
+    "waiting": {"redelivered", "pending", "requeued", "unknown"},
     "gone": {"lost", "revoked", "unknown"},
 }
 
@@ -212,19 +212,22 @@ def _kills_of_case(kill: Mapping[str, Any]) -> Iterator[Expected]:
 # -- comparing -------------------------------------------------------------------------------------------------------
 
 
+_ALIKE: tuple[Callable[[Expected, Kill], bool], ...] = (
+    lambda want, kill: want.task_id == kill.task.id is not None and kill.child_pid in {None, want.child_pid},
+    lambda want, kill: want.child_pid == kill.child_pid is not None and kill.task.id is None,
+    lambda want, kill: want.child_pid == kill.child_pid is not None,
+    lambda want, kill: want.task_id == kill.task.id is not None,
+    lambda want, kill: want.at is not None and abs(micros(kill.at) - want.at) <= 3 * TOLERANCE,
+    lambda want, kill: want.started is not None and want.unit == kill.unit and kill.task.id is None,
+)
+"""How a kill may be the expected one; the surest first."""
+
+
 def paired(expected: Sequence[Expected], found: Sequence[Kill]) -> tuple[list[tuple[Expected, Kill]], list[Kill]]:
     """Pair what must be found with what was: by id, by process, then by time; and what was found besides."""
-    tests = (
-        lambda want, kill: want.task_id == kill.task.id is not None and kill.child_pid in {None, want.child_pid},
-        lambda want, kill: want.child_pid == kill.child_pid is not None and kill.task.id is None,
-        lambda want, kill: want.child_pid == kill.child_pid is not None,
-        lambda want, kill: want.task_id == kill.task.id is not None,
-        lambda want, kill: want.at is not None and abs(micros(kill.at) - want.at) <= 3 * TOLERANCE,
-        lambda want, kill: want.started is not None and want.unit == kill.unit and kill.task.id is None,
-    )
     pairs: list[tuple[Expected, Kill]] = []
     open_, left = list(expected), list(found)
-    for test in tests:
+    for test in _ALIKE:
         for want in list(open_):
             kill = next((kill for kill in left if test(want, kill)), None)
             if kill is not None:
@@ -253,15 +256,8 @@ def complaints(scene: Scene, document: Document) -> list[str]:
 
 
 def _differences(want: Expected, kill: Kill) -> Iterator[str]:
-    if kill.task.id is None:
-        if want.nameable:
-            yield "unnamed"
-    elif want.task_id is not None and kill.task.id != want.task_id:
-        yield f"named {kill.task.id}"
-    elif want.task_id is None and kill.task.id not in want.any_of:
-        yield f"named {kill.task.id} of {sorted(want.any_of)}"
-    if kill.task.name is not None and want.task_name is not None and kill.task.name != want.task_name:
-        yield f"called {kill.task.name} for {want.task_name}"
+    if not _named_rightly(want, kill):
+        yield f"named {kill.task.name}[{kill.task.id}] for {want.task_name}[{want.task_id or sorted(want.any_of)}]"
     if kill.cause not in want.causes:
         yield f"cause {kill.cause} for {sorted(want.causes)}"
     if want.signals and kill.signal not in want.signals:
@@ -270,9 +266,17 @@ def _differences(want: Expected, kill: Kill) -> Iterator[str]:
         yield f"exit code {kill.exit_code} for {want.exit_code}"
     if want.fates and kill.fate not in want.fates:
         yield f"fate {kill.fate} for {sorted(want.fates)}"
-    if want.unit is not None and kill.unit is not None and kill.unit != want.unit:
+    if None not in {want.unit, kill.unit} and kill.unit != want.unit:
         yield f"unit {kill.unit} for {want.unit}"
-    if want.child_pid is not None and kill.child_pid not in {None, want.child_pid}:
+    if None not in {want.child_pid, kill.child_pid} and kill.child_pid != want.child_pid:
         yield f"pid {kill.child_pid} for {want.child_pid}"
     if want.at is not None and abs(micros(kill.at) - want.at) > want.at_tolerance:
         yield f"at {kill.at} for {want.at}"
+
+
+def _named_rightly(want: Expected, kill: Kill) -> bool:
+    if kill.task.id is None:
+        return not want.nameable
+    if kill.task.id not in (want.any_of if want.task_id is None else {want.task_id}):
+        return False
+    return None in {kill.task.name, want.task_name} or kill.task.name == want.task_name

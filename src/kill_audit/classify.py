@@ -316,6 +316,12 @@ def manual_signal(death: Death, scene: Scene) -> Ruling | None:
     """The journal shows who sent the signal: a revocation, a client of systemd, a command through sudo."""
     if isinstance(death.told, events.Terminating):
         return Ruling(cause=Cause.MANUAL_SIGNAL, confidence="high", reasons=("the task was revoked with terminate",))
+    if isinstance(death.told, events.CancelledOnConnectionLoss):
+        return Ruling(
+            cause=Cause.MANUAL_SIGNAL,
+            confidence="high",
+            reasons=("the worker itself terminated it, because it had lost its connection to the broker",),
+        )
     return _client_request(death) or _sudo_kill(death, scene)
 
 
@@ -362,9 +368,10 @@ def _sudo_kill(death: Death, scene: Scene) -> Ruling | None:
         if _KILL.search(event.command):
             words = re.findall(r"[\w.@:-]+", event.command)
             named = [word for word in words if word.isdecimal() and len(word) > 2]
-            by_unit = life.group.unit and life.group.unit.removesuffix(".service") in event.command
-            if pids & set(words) or by_unit or not named:
-                found.append((event, bool(pids & set(words)) or bool(by_unit)))
+            by_unit = bool(life.group.unit) and life.group.unit.removesuffix(".service") in event.command
+            by_name = not named and re.search(r"celery|python|worker", event.command) is not None
+            if pids & set(words) or by_unit or by_name:
+                found.append((event, bool(pids & set(words)) or by_unit))
     if not found:
         return None
     event, sure = found[-1]
@@ -631,6 +638,8 @@ def lost(death: Death, scene: Scene) -> Said | None:
 
 def pending(death: Death, scene: Scene) -> Said | None:
     """The message was not acknowledged and will be delivered again."""
+    if isinstance(death.told, events.CancelledOnConnectionLoss):
+        return Fate.PENDING, "its line says that it is acknowledged late: the broker will deliver it again"
     settings = scene.settings.get(death.run.task_name) if death.run is not None else None
     if settings is not None and settings.acks_late and not isinstance(death.told, events.TaskLost):
         return Fate.PENDING, "its message was not acknowledged (acks_late is on): the broker will deliver it again"

@@ -88,8 +88,13 @@ def _spells(history: History) -> Iterable[Spell]:
             until = stop.until if stop.until is not None else max(stop.begun.at, life.last.at)
             yield _spell(life, stop.begun.at, until)
         for event in life.said:
-            if isinstance(event, events.Reexec):
+            if isinstance(event, events.Reexec) and _reloaded(life, event.at):
                 yield _spell(life, event.at, life.end.at or life.last.at)
+
+
+def _reloaded(life: Life, moment: Micros) -> bool:
+    """Whether a worker's own restart was asked for by a reload of its unit: a lone SIGHUP is no deploy."""
+    return any(isinstance(one, events.UnitReloading) and abs(one.at - moment) <= DEATH_TAIL for one in life.about)
 
 
 def _spell(life: Life, since: Micros, until: Micros) -> Spell:

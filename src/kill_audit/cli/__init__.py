@@ -20,6 +20,7 @@ COMMANDS = {
     "collect": "kill_audit.cli.collect",
     "deploys": "kill_audit.cli.deploys",
     "units": "kill_audit.cli.units",
+    "doctor": "kill_audit.cli.doctor",
 }
 """The verbs, and the module whose `command` answers each."""
 

@@ -84,8 +84,9 @@ def read(place: Place) -> Given | str | None:
             raise UsageError(
                 f"{place.path}: {error.strerror}", hint="`kill-audit init` writes a configuration to begin with"
             ) from error
-        missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-        return None if missing else f"{place.path}: {error.strerror}; the configuration there is not used"
+        return (
+            f"{place.path}: {error.strerror}; the configuration there is not used" if _is_there(place.path) else None
+        )
     if place.is_project and b"kill-audit" not in text:
         return None
     try:
@@ -97,6 +98,15 @@ def read(place: Place) -> Given | str | None:
         if raw is None:
             return None
     return Given(path=place.path, raw=_lengthened(raw), open_secret=bool(mode & 0o004) and has_secret(raw))
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file, as far as this user may know."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
 
 
 def has_secret(value: Any) -> bool:

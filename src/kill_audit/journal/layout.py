@@ -211,5 +211,3 @@ def _count_before(items: Offsets, end: int) -> int:
     """Count the items up to the first that is not written yet (0), or was written after the file was opened."""
     late = (items == 0) | (items >= end)
     return int(late.argmax()) if late.any() else len(items)
-
-

@@ -5,6 +5,7 @@ word carries.
 """
 
 import io
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,7 +53,60 @@ def render_listing(listing: Listing, *, width: int | None, color: bool) -> str:
         color: whether ANSI colours may be used.
     """
     buffer = io.StringIO()
-    console = Console(
+    console = _console(buffer, width, color=color)
+    console.print(Text(printable(listing.title), style="bold" if color else ""))
+    if listing.items:
+        console.print()
+        _items(console, listing, width)
+    if listing.notes:
+        console.print()
+    for note in listing.notes:
+        console.print(printable(note), soft_wrap=width is None)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A thing that was looked at, how it stands, and what to type; `more`: lines that belong to it."""
+
+    state: str
+    name: str
+    detail: str
+    fix: str | None = None
+    more: tuple[str, ...] = ()
+
+
+def render_findings(title: str, findings: Sequence[Finding], *, width: int | None, color: bool) -> str:
+    """Write what was looked at, in its order; commands are never broken, so that they can be copied.
+
+    Args:
+        title: a sentence for all of it.
+        findings: without a terminal each is one line, and those below it that belong to it.
+        width: columns of the terminal; None where there is none.
+        color: whether ANSI colours may be used.
+    """
+    lines = [Text(printable(title), style="bold"), Text("")]
+    widths = [max(map(cell_len, column)) for column in zip(*((one.state, one.name) for one in findings), strict=True)]
+    for one in findings:
+        lead = f"{one.state:<{widths[0]}}  {one.name:<{widths[1]}}  "
+        detail = printable(one.detail)
+        room = (width or UNWRAPPED) - len(lead)
+        parts = textwrap.wrap(detail, room, break_long_words=False, break_on_hyphens=False) if room > 20 else [detail]
+        head = Text(lead + parts[0])
+        head.stylize(STYLES.get(one.state, ""), 0, len(one.state))
+        lines += [head, *(Text(" " * len(lead) + part) for part in parts[1:])]
+        if one.fix is not None:
+            lines.append(Text(f"      {'next' if one.state == 'ok' else 'fix'}: {printable(one.fix)}"))
+        lines += [Text(f"      {printable(line)}", style="dim") for line in one.more]
+    buffer = io.StringIO()
+    console = _console(buffer, width, color=color)
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def _console(buffer: io.StringIO, width: int | None, *, color: bool) -> Console:
+    return Console(
         file=buffer,
         width=width or UNWRAPPED,
         force_terminal=color,
@@ -63,15 +117,6 @@ def render_listing(listing: Listing, *, width: int | None, color: bool) -> str:
         emoji=False,
         _environ={},
     )
-    console.print(Text(printable(listing.title), style="bold" if color else ""))
-    if listing.items:
-        console.print()
-        _items(console, listing, width)
-    if listing.notes:
-        console.print()
-    for note in listing.notes:
-        console.print(printable(note), soft_wrap=width is None)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
 def _items(console: Console, listing: Listing, width: int | None) -> None:

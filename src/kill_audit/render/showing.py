@@ -35,8 +35,8 @@ class Line(Protocol):
 class Shown:
     """A kill with what its document leaves out.
 
-    `rivals`: name, id and reason of each other unfinished run. `command`: what shows the same lines with journalctl, ""
-    where the evidence is no journal.
+    `rivals`: name, id and reason of each other unfinished run. `command`: what shows the same lines with journalctl,
+    "" where the evidence is no journal.
     """
 
     kill: Kill

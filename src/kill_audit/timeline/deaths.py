@@ -119,6 +119,7 @@ def deaths_of(life: Life, elsewhere: Elsewhere) -> Findings:
     _not_up(found)
     _hard_limits(found)
     _terminations(found)
+    _cancellations(found)
     _named_losses(found)
     losses = _pair(found)
     _name_all(found, losses, elsewhere)
@@ -246,6 +247,26 @@ def _terminations(found: Findings) -> None:
         )
 
 
+def _cancellations(found: Findings) -> None:
+    """Late-acknowledged runs that the worker itself ended because its broker connection was lost (B6)."""
+    for event in (event for event in found.life.said if isinstance(event, events.CancelledOnConnectionLoss)):
+        run = _latest(found.life, event.task_id, event.at, found.claimed)
+        if run is None:
+            continue
+        found.take(run)
+        found.deaths.append(
+            Death(
+                life=found.life,
+                at=event.at,
+                main=False,
+                run=run,
+                told=event,
+                name=Name(run=run, how="line", confidence="high"),
+                marks=(mark_of(event),),
+            )
+        )
+
+
 def _named_losses(found: Findings) -> None:
     """Losses whose line names the task: Celery up to 3.1, and 5.7 where it sends the task again itself."""
     for event in (event for event in found.life.said if isinstance(event, TaskLost) and event.task_id):
@@ -310,30 +331,35 @@ def _death_of_loss(life: Life, loss: Loss, name: Name) -> Death:
 
 
 def _pair(found: Findings) -> list[Loss]:
-    """Pair each nameless loss with the exits it may belong to (rule 1)."""
-    nameless = [event for event in found.life.said if isinstance(event, TaskLost) and event.task_id is None]
+    """Pair each nameless loss with the exits it may belong to (rule 1), by the order of the main process's lines."""
+    order = {id(event): place for place, event in enumerate(found.life.said)}
     losses: list[Loss] = []
-    for block in _blocks(nameless, found.life):
+    for block in _blocks(found.life):
+        first = order[id(block[0])]
         pending = [exit_ for exit_ in found.exits_left if any(_fits(exit_, event) for event in block)]
-        before = [exit_ for exit_ in pending if exit_.at <= block[-1].at + CLOSE // 10]
-        own = _last_pass(before, len(block)) or [exit_ for exit_ in pending if exit_.at > block[-1].at][: len(block)]
-        own = _busy_ones(own, len(block))
+        before = [exit_ for exit_ in pending if order[id(exit_)] < first]
+        after = [exit_ for exit_ in pending if order[id(exit_)] > first]
+        own = _busy_ones(_last_pass(before, len(block)) or after[: len(block)], len(block))
         losses.extend(_match(block, own))
-        for exit_ in own[: max(len(block), len(own))] if len(own) <= len(block) else _surely(own, len(block)):
+        for exit_ in own[-len(block) :]:  # of more exits than losses it is not shown which were busy
             found.exits_left.remove(exit_)
     return losses
 
 
-def _blocks(nameless: Sequence[TaskLost], life: Life) -> list[list[TaskLost]]:
+def _blocks(life: Life) -> list[list[TaskLost]]:
     """Losses of one maintenance pass: no exit stands between them, and they are printed together."""
-    exits = sorted(event.at for event in life.said if isinstance(event, ChildExited))
     blocks: list[list[TaskLost]] = []
-    for event in nameless:
-        last = blocks[-1][-1] if blocks else None
-        apart = last is None or event.at - last.at > 2 * SECOND or any(last.at < at <= event.at for at in exits)
-        if apart or (last is not None and (last.signal, last.exit_code) != (event.signal, event.exit_code)):
-            blocks.append([])
-        blocks[-1].append(event)
+    fresh = True
+    for event in life.said:
+        if isinstance(event, ChildExited):
+            fresh = True
+        elif isinstance(event, TaskLost) and event.task_id is None:
+            last = blocks[-1][-1] if blocks else None
+            same = last is not None and (last.signal, last.exit_code) == (event.signal, event.exit_code)
+            if fresh or last is None or not same or event.at - last.at > 2 * SECOND:
+                blocks.append([])
+            blocks[-1].append(event)
+            fresh = False
     return blocks
 
 
@@ -360,11 +386,6 @@ def _match(block: Sequence[TaskLost], own: Sequence[ChildExited]) -> list[Loss]:
     if len(block) == len(own) == 1:
         return [Loss(event=block[0], exits=(own[0],))]
     return [Loss(event=event, exits=tuple(own)) for event in block]
-
-
-def _surely(own: Sequence[ChildExited], wanted: int) -> Sequence[ChildExited]:
-    """Of more exits than losses it is not shown which were busy: as many as there are losses are accounted for."""
-    return own[-wanted:]
 
 
 def _name_all(found: Findings, losses: Sequence[Loss], elsewhere: Elsewhere) -> None:
@@ -489,7 +510,8 @@ def _with_main_process(found: Findings, elsewhere: Elsewhere) -> None:
     slots = life.concurrency or elsewhere.concurrency
     if slots is not None:
         slots = max(0, slots - _not_replaced(life))
-    left = [run for run in open_at(life, end.at, found.claimed) if run.end is None and not run.waits]
+    open_runs = open_at(life, end.at, found.claimed, slack=CLOSE)
+    left = [run for run in open_runs if run.end is None and not run.waits]
     if not left:
         _blind(found, slots)
         return
@@ -540,9 +562,9 @@ def _blind(found: Findings, slots: int | None) -> None:
     life = found.life
     if not life.quiet or life.end.at is None or slots == 0:
         return
-    why = (
-        "its log level hides the tasks it received"
-        if life.started is not None
-        else "no line of it was read that would show the tasks it received"
-    )
+    why = "no line of it was read that would show the tasks it received"
+    if any(isinstance(event, events.LogsToFile) for event in life.said):
+        why = "its lines are in log files, not in the journal"
+    elif life.started is not None:
+        why = "its log level hides the tasks it received"
     found.blind.append(Blind(life=life, at=life.end.at, max_tasks=slots, why=why))

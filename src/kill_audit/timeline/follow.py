@@ -182,7 +182,7 @@ class Follower:
         self._due: dict[str, Micros] = {}
         self._busy: dict[tuple[Group, str], Micros] = {}
         self._runtimes: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
-        self._multi: set[Group] = set()
+        self._multi: set[tuple[Group, str]] = set()
         self._vouched = True
 
     # -- feeding -----------------------------------------------------------
@@ -288,9 +288,10 @@ class Follower:
                 segment.recycled += 1
             return
         if isinstance(event, events.LogsToFile):
-            if group in self._multi:
+            if (group, event.seen.text) in self._multi:
                 return
-            self._multi.add(group)
+            self._multi.add((group, event.seen.text))
+            self._segment(group, event.seen.pid, event.at)
         if is_child(event.process):  # a pool process cannot speak for the main process
             return
         if isinstance(event, events.WorkerBanner | events.WorkerReady):

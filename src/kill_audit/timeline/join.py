@@ -15,6 +15,7 @@ import numpy as np
 from kill_audit import events
 from kill_audit.entry import Micros
 from kill_audit.events import Event, Line, UnitEvent, WorkerEvent
+from kill_audit.timeline.adoption import adopted
 from kill_audit.timeline.deaths import Blind, Death, Elsewhere, IdleExit, Spared, deaths_of
 from kill_audit.timeline.echoes import without_echoes
 from kill_audit.timeline.lives import SECOND, Boots, Life, Told, boots_of, group_of, lives_of
@@ -92,8 +93,8 @@ def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
 
 def join(partials: Sequence[Partial]) -> History:
     """Put the sources together."""
-    partials = without_echoes(partials)
     boots = boots_of(partials)
+    partials = adopted(without_echoes(partials), boots)
     told = _told(partials)
     runs, ends = _runs_with_ends(partials)
     lives = lives_of(partials, told, runs, boots)

@@ -126,17 +126,10 @@ def boots_of(partials: Iterable[Partial]) -> Boots:
 
 
 def impostors(partials: Sequence[Partial], worker_events: Iterable[WorkerEvent]) -> frozenset[tuple[Group, int]]:
-    """Find pids that claim to be a main process and are known as pool processes of another (rule 2)."""
-    mains: dict[Group, set[int]] = defaultdict(set)
-    began: set[tuple[Group, int]] = set()
-    child_writers: set[tuple[Group, int]] = set()
-    for partial in partials:
-        for segment in partial.segments:
-            mains[segment.group].add(segment.main_pid)
-            if segment.started is not None or segment.receipts:
-                began.add((segment.group, segment.main_pid))
-            if segment.wrote_as_child:
-                child_writers.add((segment.group, segment.main_pid))
+    """Find pids that claim to be a main process and are not (rule 2)."""
+    segments = [segment for partial in partials for segment in partial.segments]
+    began = {(one.group, one.main_pid) for one in segments if one.started is not None or one.receipts}
+    child_writers = {(one.group, one.main_pid) for one in segments if one.wrote_as_child}
     lines_of: Counter[tuple[str, ...]] = Counter()
     for partial in partials:
         for stretch in partial.stretches:
@@ -149,15 +142,26 @@ def impostors(partials: Sequence[Partial], worker_events: Iterable[WorkerEvent])
             named.add((group, event.child_pid))
         if (group, event.seen.pid) not in began and not _may_be_worker(event.seen.origin, lines_of[group[:3]]):
             found.add((group, event.seen.pid))
+    return frozenset(found | _children(segments, began, child_writers, named))
+
+
+def _children(
+    segments: Sequence[Segment],
+    began: set[tuple[Group, int]],
+    child_writers: set[tuple[Group, int]],
+    named: set[tuple[Group, int]],
+) -> set[tuple[Group, int]]:
+    """Pool processes that spoke as a main process, in units whose real main process is known."""
+    mains: dict[Group, set[int]] = defaultdict(set)
+    for segment in segments:
+        mains[segment.group].add(segment.main_pid)
+    found: set[tuple[Group, int]] = set()
     for group, pids in mains.items():
         real = {pid for pid in pids if (group, pid) in began and (group, pid) not in child_writers}
+        claims = {(group, pid) for pid in pids - real}
         if real:
-            found.update(
-                (group, pid)
-                for pid in pids - real
-                if (group, pid) in child_writers or (group, pid) in named or (group, pid) not in began
-            )
-    return frozenset(found)
+            found |= {claim for claim in claims if claim in child_writers or claim in named or claim not in began}
+    return found
 
 
 _FEW_LINES = 4  # a loss comes with a traceback: a worker whose only words are a line or two is none
@@ -196,7 +200,7 @@ def _drafts(partials: Sequence[Partial], outsiders: frozenset[tuple[Group, int]]
             if (segment.group, segment.main_pid) not in outsiders:
                 by_process[segment.group, segment.main_pid].append((number, segment))
     drafts: list[_Draft] = []
-    for found in by_process.values():
+    for found in _without_chatter(by_process).values():
         found.sort(key=lambda item: (item[1].first_at, item[1].started is None))
         mine: list[_Draft] = []
         for item in found:
@@ -206,6 +210,24 @@ def _drafts(partials: Sequence[Partial], outsiders: frozenset[tuple[Group, int]]
             mine[-1].segments.append(item)
         drafts.extend(mine)
     return drafts
+
+
+_Segments = dict[tuple[Group, int], list[tuple[int, Segment]]]
+
+
+def _without_chatter(by_process: _Segments) -> _Segments:
+    """Leave out what only chats (`celery multi`) in a unit whose worker's own lines were read."""
+    speaking = {
+        group[:3]
+        for (group, _), found in by_process.items()
+        for _, one in found
+        if one.started or one.receipts or one.node
+    }
+    return {
+        key: found
+        for key, found in by_process.items()
+        if key[0][:3] not in speaking or any(one.started or one.receipts or one.last.text for _, one in found)
+    }
 
 
 def _start_at(draft: _Draft) -> Micros | None:

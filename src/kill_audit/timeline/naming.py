@@ -69,12 +69,17 @@ class _Work:
     taken: set[int] = field(default_factory=set)
 
 
-def open_at(life: Life, moment: Micros, claimed: Collection[int]) -> tuple[Run, ...]:
-    """Runs received by `moment` and not known to have ended by then."""
+def open_at(life: Life, moment: Micros, claimed: Collection[int], *, slack: Micros = 0) -> tuple[Run, ...]:
+    """Runs received by `moment` and not known to have ended by then.
+
+    `slack`: for a moment that another program tells of; lines of one main process are in exact order.
+    """
     return tuple(
         run
         for run in life.runs
-        if id(run) not in claimed and run.first_at <= moment + CLOSE and (run.end is None or run.end.mark.at > moment)
+        if id(run) not in claimed
+        and run.first_at <= moment + (slack if run.received is not None else CLOSE)
+        and (run.end is None or run.end.mark.at > moment)
     )
 
 
@@ -168,11 +173,36 @@ def _by_number(
         if len(distinct) == 1:
             for place, run in zip(rest, next(iter(distinct.values())), strict=True):
                 exit_ = _process_of(run, losses[place], around.life)
-                work.names[place] = Name(run=run, how="job", confidence="high", exit=exit_)
+                doubt = _late_rivals(run, losses[place], candidates, around.life)
+                work.names[place] = Name(
+                    run=run, how="job", confidence="medium" if doubt else "high", exit=exit_, reasons=doubt
+                )
             return
     if len(dead) == len(rest):
         candidates = [run for run in candidates if id(run) in dead]
     _by_elimination(rest, losses, candidates, around, work, ways, certain=len(dead) == len(rest))
+
+
+def hides_waits(life: Life) -> bool:
+    """Whether a task's ETA may be hidden: "received" lines show it up to 5.0 only (celery/app/trace.py)."""
+    return not life.version or life.version >= (5, 1)
+
+
+def _late_rivals(run: Run, loss: Loss, candidates: Sequence[Run], life: Life) -> tuple[str, ...]:
+    """Say whether an older task might have taken this job's number instead: one whose wait ended just then, unseen."""
+    job = loss.event.job
+    older = [
+        other
+        for other in candidates
+        if other is not run
+        and other.number is not None
+        and job is not None
+        and other.number < job
+        and not _surely_handed_out(other)
+    ]
+    if not older or not hides_waits(life):
+        return ()
+    return ("if an older task had waited for its time unseen, and began just before, the number would be that task's",)
 
 
 def _numberings(
@@ -180,7 +210,6 @@ def _numberings(
 ) -> Iterator[tuple[Run, ...]]:
     """Yield every assignment of jobs to candidates that some set of unseen waits explains."""
     order = sorted(range(len(jobs)), key=lambda place: jobs[place])
-    numbers = {id(run): run.number for run in unfinished}
     tries = 0
 
     def extend(chosen: list[Run]) -> Iterator[list[Run]]:
@@ -193,10 +222,11 @@ def _numberings(
                 yield chosen
             return
         job = jobs[order[len(chosen)]]
-        floor = chosen[-1].number if chosen else -1
+        taken = {id(run) for run in chosen}
         for run in candidates:
-            number = numbers[id(run)]
-            if number is not None and number >= job and (floor is None or number > floor):
+            if run.number is None or id(run) in taken:
+                continue
+            if run.number == job or (run.number > job and hides_waits(around.life)):
                 yield from extend([*chosen, run])
 
     for chosen in extend([]):
@@ -207,25 +237,23 @@ def _numberings(
 
 
 def _explained(jobs: Sequence[int], chosen: Sequence[Run], unfinished: Sequence[Run], around: Surroundings) -> bool:
-    """Whether waits among the other unfinished runs account for each difference between number and job."""
+    """Whether unseen waits among the other unfinished runs account for each difference between number and job.
+
+    `jobs` ascend, and `chosen` are their runs. A run that still waits lowers the jobs of those received after it.
+    """
     victims = {id(run) for run in chosen}
+    others = [run for run in unfinished if id(run) not in victims and run.number is not None]
     held_before = shift_before = 0
+    last = -1
     for job, run in zip(jobs, chosen, strict=True):
-        earlier = [
-            other
-            for other in unfinished
-            if id(other) not in victims
-            and other.number is not None
-            and run.number is not None
-            and other.number < run.number
-            and not _surely_handed_out(other)
-        ]
-        shift = (run.number or 0) - job
-        if around.idle_exits and shift != len(earlier):
+        mine = run.number or 0
+        held = sum(1 for one in others if (one.number or 0) < mine and not _surely_handed_out(one))
+        shift = mine - job
+        if mine < last or (around.idle_exits and shift != held):
             return False
-        if shift < shift_before or shift - shift_before > len(earlier) - held_before:
+        if shift < shift_before or shift - shift_before > held - held_before:
             return False
-        held_before, shift_before = len(earlier), shift
+        last, held_before, shift_before = mine, held, shift
     return True
 
 

@@ -6,6 +6,7 @@ looked at to understand a command line, and never kept: they hold secrets.
 
 from kill_audit.units.advice import informed
 from kill_audit.units.command import WorkerCommand, worker_command
+from kill_audit.units.files import configuration
 from kill_audit.units.seen import SeenUnit, seen_units
 from kill_audit.units.settings import UnitSettings
 from kill_audit.units.systemctl import Found, machine_id, settings_of
@@ -15,6 +16,7 @@ __all__ = [
     "SeenUnit",
     "UnitSettings",
     "WorkerCommand",
+    "configuration",
     "informed",
     "machine_id",
     "seen_units",

@@ -51,7 +51,7 @@ def from_files(unit: str, root: Path) -> UnitSettings | None:
     if fragment is None:
         return None
     service = _section("Service", [fragment, *_drop_ins(unit, root)])
-    manager = _section("Manager", _manager_files(root))
+    manager = configuration("system.conf", "Manager", root)
     environment = environment_of(
         (_specified(value, unit) for value in service.get("Environment", ())),
         (_specified(value, unit).removeprefix("-") for value in service.get("EnvironmentFile", ())),
@@ -59,6 +59,19 @@ def from_files(unit: str, root: Path) -> UnitSettings | None:
     )
     starts = [_words(_specified(value, unit)) for value in service.get("ExecStart", ())]
     return unit_settings(unit, _properties(service, manager), starts, environment)
+
+
+def configuration(name: str, section: str, root: Path) -> Section:
+    """Read a section of one of systemd's own configurations, such as `journald.conf`, with its drop-ins.
+
+    Args:
+        name: of the file (systemd-system.conf(5), "Configuration Directories and Precedence").
+        section: its name.
+        root: the folder that the host's file system is mounted at.
+    """
+    main = next((path for folder in _CONFIGURATION if (path := root / folder / name).is_file()), None)
+    drop_ins = _by_name(root, [f"{folder}/{name}.d" for folder in _CONFIGURATION])
+    return _section(section, [*([main] if main is not None else []), *drop_ins])
 
 
 # -- which files --------------------------------------------------------------
@@ -79,13 +92,6 @@ def _drop_ins(unit: str, root: Path) -> list[Path]:
     folders = [f"{folder}/{name}.d" for folder in LOAD_PATH for name in (*_names(unit), *truncated)]
     folders += [f"{folder}/{suffix}.d" for folder in LOAD_PATH]
     return _by_name(root, folders)
-
-
-def _manager_files(root: Path) -> list[Path]:
-    """List the manager's own configuration files, for what it gives to every unit (systemd-system.conf(5))."""
-    main = next((path for folder in _CONFIGURATION if (path := root / folder / "system.conf").is_file()), None)
-    drop_ins = _by_name(root, [f"{folder}/system.conf.d" for folder in _CONFIGURATION])
-    return [*([main] if main is not None else []), *drop_ins]
 
 
 def _by_name(root: Path, folders: Sequence[str]) -> list[Path]:

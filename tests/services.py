@@ -1,4 +1,4 @@
-"""What holds for all tests: which of them need a service."""
+"""A plugin of pytest that marks the tests which need a service."""
 
 import pytest
 
