@@ -124,6 +124,7 @@ SCENARIOS = (
         act=restart_busy,
         cause="unit-stop",
         settings="LogNamespace=celery",
+        reading=("--namespace", "celery"),
     ),
     Scenario(
         name="user_unit",

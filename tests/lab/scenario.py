@@ -16,7 +16,8 @@ class Scenario:
     it (`cause_of`: of the tasks that have another one). `idle`: how many pool children die without a task; None
     where that is up to chance. `options`: the worker's command line. `settings`: its unit's `[Service]` lines.
     `environment`: of the worker, and of the app that sends its tasks. `celeries`: those it is played with.
-    `nameable`: whether the journal can name the tasks. `evidence`: files, besides the journal, that have to be read.
+    `nameable`: whether the journal can name the tasks. `reading`: the options that a report needs to see its journal.
+    `evidence`: files, besides the journal, that have to be read.
     `quick`: one of the few in `make test`.
     """
 
@@ -31,6 +32,7 @@ class Scenario:
     environment: str = ""
     celeries: tuple[str, ...] = ALL
     nameable: bool = True
+    reading: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     quick: bool = False
 

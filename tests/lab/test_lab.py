@@ -86,26 +86,26 @@ def run_logs(stage: Stage, place: str) -> Iterator[tuple[str, str | None, tuple[
 
 def inside(stage: Stage, truth: Truth, options: tuple[str, ...]) -> dict[str, object]:
     """Report on the live journal, as a user who may only read it."""
-    command = [f"{AUDIT_VENV}/bin/kill-audit", *arguments(truth), *options]
-    command += [word for name in truth.scenario.evidence for word in ("--file", f"/var/log/celery/{name}")]
+    files = [f"--file=/var/log/celery/{name}" for name in truth.scenario.evidence]
+    # Files stand for the live journal, unless that is named too.
+    live = ["--root=/"] if files else []
+    command = [f"{AUDIT_VENV}/bin/kill-audit", *arguments(truth), *options, *live, *files]
     return parsed(stage.container.run(*command, user="auditor", check=False))
 
 
 def outside(stage: Stage, truth: Truth, options: tuple[str, ...]) -> dict[str, object]:
     """Report on the machine's files, from outside it."""
     stage.run("journalctl", "--sync")
-    log = stage.container.root / "var/log"
-    command = [sys.executable, "-m", "kill_audit", *arguments(truth), *options]
-    for folder in (log / "journal").iterdir():
-        command += ["--directory", str(folder)]
-    command += [word for name in truth.scenario.evidence for word in ("--file", str(log / "celery" / name))]
+    root = stage.container.root
+    files = [f"--file={root}/var/log/celery/{name}" for name in truth.scenario.evidence]
+    command = [sys.executable, "-m", "kill_audit", *arguments(truth), *options, f"--root={root}", *files]
     return parsed(subprocess.run(command, check=False, capture_output=True, text=True))
 
 
 def arguments(truth: Truth) -> list[str]:
     """Return what every report is asked with."""
     window = ["--since", f"@{truth.since:.6f}", "--until", f"@{truth.until:.6f}"]
-    return ["report", "--output", "json", "--exit-zero", "--unit", "celery@*", *window]
+    return ["report", "--output", "json", "--exit-zero", "--unit", "celery@*", *window, *truth.scenario.reading]
 
 
 def parsed(done: subprocess.CompletedProcess[str]) -> dict[str, object]:

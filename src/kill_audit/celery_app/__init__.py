@@ -6,6 +6,7 @@ it does to its process, one line says so.
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -36,7 +37,8 @@ def tasks_of(
         UsageError: the interpreter is missing, or the app cannot be imported, hangs or ends its process.
     """
     where = folder or Path.cwd()
-    hint = f"see what it says: cd {where} && {python} -m celery -A {app} report (--python names another interpreter)"
+    words = f"cd {shlex.quote(str(where))} && {shlex.quote(python)} -m celery -A {shlex.quote(app)} report"
+    hint = f"see what it says: {words} (--python names another interpreter)"
     said = _ask([python, str(_CHILD), app], where, timeout)
     if isinstance(said, str):
         raise UsageError(f"cannot import the Celery app {app}: {said}", hint=hint)

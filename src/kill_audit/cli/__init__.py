@@ -21,6 +21,7 @@ COMMANDS = {
     "deploys": "kill_audit.cli.deploys",
     "units": "kill_audit.cli.units",
     "doctor": "kill_audit.cli.doctor",
+    "init": "kill_audit.cli.init",
 }
 """The verbs, and the module whose `command` answers each."""
 

@@ -24,12 +24,12 @@ _MESSAGE: Final = int.from_bytes(b"MESSAGE=", "little")
 _NAMES: Final = {name.encode(): name for name in WANTED_FIELDS if name != "MESSAGE"}
 _SUMMED: Final = {name.encode(): name for name in ("_PID", *ORIGIN_FIELDS, *sorted(TELLING_FIELDS))}
 _NOTHING: Final = 0
+_A_MESSAGE: Final = -1
 _MOST_PARSED: Final = 50_000
 # One number an item says all that is summed up over an entry: its pid, how many pids it has, what else it needs.
 ONE_PID: Final = 1 << 40
 ONE_TELLING: Final = 1 << 46
-ONE_ODD: Final = 1 << 52  # more wanted than fits here: the entry has to be looked at by itself
-_MOST_PID: Final = 1 << 22  # PID_MAX_LIMIT of 64-bit kernels
+MOST_PID: Final = 1 << 22  # PID_MAX_LIMIT of 64-bit kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,12 @@ class Values:
         offsets = cells.reshape(-1)[new].astype(np.int64)
         kinds = _Kinds(self._file, offsets)
         found = np.zeros(len(new), np.int32)
-        for place in np.flatnonzero(kinds.wanted | kinds.packed).tolist():
-            value = self._value(int(offsets[place]), packed=bool(kinds.packed[place]))
-            if value is None:
-                kinds.message[place] = True
-            else:
-                found[place] = value
+        asked = np.flatnonzero(kinds.wanted | kinds.packed)
+        distinct, first, where = np.unique(offsets[asked], return_index=True, return_inverse=True)
+        packed = kinds.packed[asked[first]].tolist()
+        answers = np.array([self._value(*one) for one in zip(distinct.tolist(), packed, strict=True)], np.int32)
+        found[asked] = np.maximum(answers, _NOTHING)[where]
+        kinds.message[asked] |= (answers == _A_MESSAGE)[where]
         shared = np.flatnonzero(kinds.shared & ~kinds.message)
         where = slots.reshape(-1)[new[shared]]
         self._slots[where] = places.reshape(-1)[new[shared]]
@@ -97,8 +97,8 @@ class Values:
             damaged=rows[~kinds.sound],
         )
 
-    def _value(self, offset: int, *, packed: bool) -> int | None:
-        """Give the number of a value, 0 where nothing of it is needed here; None if it is a message."""
+    def _value(self, offset: int, packed: bool) -> int:
+        """Give the number of a value; 0 where nothing of it is needed here, -1 if it is a message."""
         value = self._known.get(offset)
         if value is None:
             text = self.head(offset) if packed else self.payload(offset)
@@ -106,7 +106,7 @@ class Values:
                 return _NOTHING
             name, equals, rest = text.partition(b"=")
             if name == b"MESSAGE" and equals:
-                return None
+                return _A_MESSAGE
             value = self._known[offset] = self._add(_SUMMED[name], rest) if equals and name in _SUMMED else _NOTHING
         return value
 
@@ -119,7 +119,7 @@ class Values:
             self._tallies = np.concatenate([self._tallies, np.zeros_like(self._tallies)])
         if name == "_PID":
             pid = number(decode(text)) or 0
-            self._tallies[value] = ONE_PID + (pid if pid <= _MOST_PID else ONE_ODD)
+            self._tallies[value] = ONE_PID + min(pid, MOST_PID)
         elif name in TELLING_FIELDS:
             self._tallies[value] = ONE_TELLING
         else:

@@ -27,14 +27,16 @@ from kill_audit.journal.columns import (
     number,
     origin_of,
 )
-from kill_audit.journal.items import ONE_ODD, ONE_PID, ONE_TELLING, Values
-from kill_audit.journal.layout import ENTRY, ITEMS, JournalFile, Offsets
+from kill_audit.journal.items import MOST_PID, ONE_PID, ONE_TELLING, Values
+from kill_audit.journal.layout import ONLINE, JournalFile, Offsets
+from kill_audit.journal.unpacking import UNPACKED_AT_ONCE
 
 _BLOCK: Final = 8192  # entries looked at together, so that their items stay in the processor's cache
 _MOST_UNPACKED: Final = 32 << 20  # a batch is handed on early when its packed texts are large
 _PREFIX: Final = len(b"MESSAGE=")
 _ENTRY: Final = struct.Struct("<QQQ16sQ")  # seqnum, realtime, monotonic, boot_id, xor_hash; behind the object's header
 _ORIGIN_BITS: Final = 12
+_MARGIN: Final = 86_400_000_000  # microseconds
 
 Made = TypeVar("Made", covariant=True)
 
@@ -96,9 +98,8 @@ class MappedJournal:
         self._entries = self._file.entries()
         self._values = Values(self._file)
         self._origins: list[Origin] = []
-        self._contained = np.zeros(0, np.bool_)
         self._codes: dict[int, int] = {}  # sign -> place in `_origins`
-        self._slots = np.zeros(1 << _ORIGIN_BITS, np.uint64)
+        self._slots = np.full(1 << _ORIGIN_BITS, ~np.uint64(0))
         self._slot_codes = np.zeros(1 << _ORIGIN_BITS, np.int32)
 
     def batches(self, question: Question) -> Iterator[Batch | Problem]:
@@ -112,13 +113,13 @@ class MappedJournal:
         entries = self._entries[sound]
         times = file.words[entries // 8 + 3].astype(np.int64)
         entries = entries[(times >= question.read_since) & (times < question.read_until)]
-        rows = _Rows(self)
+        rows = _Rows(file, self._values, self._origin_codes)
         for begin in range(0, len(entries), _BLOCK):
             rows.add(entries[begin : begin + _BLOCK])
             if rows.full:
-                yield rows.take()
+                yield rows.take(tuple(self._origins))
         if len(rows):
-            yield rows.take()
+            yield rows.take(tuple(self._origins))
         if rows.damaged:
             yield from damage.met(f"{rows.damaged:,} entries cannot be read whole")
         yield from damage.rest()
@@ -131,10 +132,8 @@ class MappedJournal:
         earliest, latest = min(header.first, header.last), max(header.first, header.last)
         return latest < question.read_since - _MARGIN or earliest >= question.read_until + _MARGIN
 
-    # -- what rows need ------------------------------------------------------
-
-    def origin_codes(self, signs: npt.NDArray[np.uint64], entries: Offsets) -> npt.NDArray[np.int32]:
-        """Give the place of each entry's origin among `origins`, by the entry's sign."""
+    def _origin_codes(self, signs: npt.NDArray[np.uint64], entries: Offsets) -> npt.NDArray[np.int32]:
+        """Give the place of each entry's origin among `_origins`, by the entry's sign."""
         slots = (signs >> np.uint64(64 - _ORIGIN_BITS)).astype(np.intp)
         codes = self._slot_codes[slots]
         new = np.flatnonzero(self._slots[slots] != signs)
@@ -154,5 +153,163 @@ class MappedJournal:
         if code is None:
             code = self._codes[sign] = len(self._origins)
             self._origins.append(origin_of(tuple(map(self._values.fields(entry).get, ORIGIN_FIELDS))))
-            self._contained = np.array([origin.container is not None for origin in self._origins])
         return code
+
+
+class _Rows:
+    """The batch that is being filled, block by block."""
+
+    def __init__(
+        self,
+        file: JournalFile,
+        values: Values,
+        origin_codes: Callable[[npt.NDArray[np.uint64], Offsets], npt.NDArray[np.int32]],
+    ) -> None:
+        self._file = file
+        self._values = values
+        self._origin_codes = origin_codes
+        self.damaged = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._blocks: list[_Block] = []
+        self._unpacked = bytearray()
+        self._packed: list[tuple[int, int, int]] = []  # row, start and length in `_unpacked`
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def full(self) -> bool:
+        """Whether the batch has to be taken before more is added."""
+        return self._size + _BLOCK > BATCH_ENTRIES or len(self._unpacked) > _MOST_UNPACKED
+
+    def add(self, entries: Offsets) -> None:
+        """Add a block of entries."""
+        block = _Block(entries)
+        counts = self._file.item_counts(entries)
+        for count in np.unique(counts).tolist():
+            rows = np.flatnonzero(counts == count)
+            if count:
+                self._look(block, rows, count)
+        block.code = self._origin_codes(block.sign, entries)
+        self.damaged += int(block.damaged.sum())
+        for row in np.flatnonzero(block.packed).tolist():
+            self._unpack(self._size + row, int(block.message[row]))
+        self._blocks.append(block)
+        self._size += len(entries)
+
+    def _look(self, block: "_Block", rows: npt.NDArray[np.intp], count: int) -> None:
+        looked = self._values.look_up(self._file.items(block.entries[rows], count))
+        block.sign[rows] = looked.sign
+        block.tally[rows] = looked.tally
+        block.damaged[rows[looked.damaged]] = True
+        first = rows[looked.row][::-1]  # of several messages the first counts: it is written last
+        block.message[first] = looked.offset[::-1]
+        block.packed[first] = looked.packed[::-1]
+
+    def _unpack(self, row: int, offset: int) -> None:
+        """Keep the bytes of a packed message, if they are all in the part that is unpacked at once."""
+        head = self._values.head(offset)
+        if head is not None and len(head) < UNPACKED_AT_ONCE:
+            self._packed.append((row, len(self._unpacked), len(head) - _PREFIX))
+            self._unpacked += head[_PREFIX:]
+
+    def take(self, origins: tuple[Origin, ...]) -> Batch:
+        """Hand over the rows as a batch, and begin the next."""
+        entries, tally, code, message, packed = (
+            np.concatenate([getattr(block, name) for block in self._blocks])
+            for name in ("entries", "tally", "code", "message", "packed")
+        )
+        values, words = self._values, self._file.words
+        details = _Details(values, entries, tally >= ONE_TELLING)
+        pid = tally & (ONE_PID - 1)
+        for row in np.flatnonzero((tally % ONE_TELLING) // ONE_PID > 1).tolist():
+            pid[row] = min(number(values.fields(int(entries[row])).get("_PID")) or 0, MOST_PID)
+        contained = np.array([origin.container is not None for origin in origins], np.bool_)
+        pid[contained[code]] = 0
+        batch = Batch(
+            realtime=_ints(words[entries // 8 + 3]),
+            monotonic=_ints(words[entries // 8 + 4]),
+            pid=_ints(pid),
+            origin=_ints(code),
+            origins=origins,
+            message=self._texts(message, packed),
+            cursor=_Lazy(len(entries), _Cursors(self._file, entries)),
+            fields=_Lazy(len(entries), details),
+        )
+        self._reset()
+        return batch
+
+    def _texts(self, message: Offsets, packed: npt.NDArray[np.bool_]) -> Texts:
+        file = self._file
+        plain = np.flatnonzero((message > 0) & ~packed)
+        begin = message[plain] + file.payload + _PREFIX
+        end = message[plain] + file.words[message[plain] // 8 + 1].astype(np.int64)
+        parts = [Part(plain, file.bytes, begin, end - begin)]
+        if self._packed:
+            rows, start, length = np.array(self._packed, np.int64).T
+            parts.append(Part(rows, np.frombuffer(bytes(self._unpacked), np.uint8), start, length))
+        return Texts(len(message), _Messages(self._values, message), tuple(parts))
+
+
+class _Block:
+    """The columns of some entries, before they are a batch's."""
+
+    def __init__(self, entries: Offsets) -> None:
+        size = len(entries)
+        self.entries = entries
+        self.sign = np.zeros(size, np.uint64)
+        self.tally = np.zeros(size, np.int64)
+        self.code = np.zeros(size, np.int32)
+        self.message = np.zeros(size, np.int64)
+        self.packed = np.zeros(size, np.bool_)
+        self.damaged = np.zeros(size, np.bool_)
+
+
+class _Messages:
+    """Makes the text of a row's message."""
+
+    def __init__(self, values: Values, offsets: Offsets) -> None:
+        self._values = values
+        self._offsets = offsets
+
+    def __call__(self, row: int) -> str | None:
+        offset = int(self._offsets[row])
+        text = self._values.payload(offset) if offset else None
+        return None if text is None else decode(text[_PREFIX:])
+
+
+class _Cursors:
+    """Makes a row's cursor, as sd_journal_get_cursor(3) writes it."""
+
+    def __init__(self, file: JournalFile, entries: Offsets) -> None:
+        self._file = file
+        self._entries = entries
+
+    def __call__(self, row: int) -> str:
+        seqnum, realtime, monotonic, boot, xor = _ENTRY.unpack_from(self._file.map, int(self._entries[row]) + 16)
+        return f"s={self._file.header.seqnum_id.hex()};i={seqnum:x};b={boot.hex()};m={monotonic:x};t={realtime:x};x={xor:x}"
+
+
+class _Details:
+    """Makes a row's other fields (see `DETAIL_FIELDS`); remembers the last, as one row is asked for several times."""
+
+    def __init__(self, values: Values, entries: Offsets, telling: npt.NDArray[np.bool_]) -> None:
+        self._values = values
+        self._entries = entries
+        self._telling = telling
+        self._last: tuple[int, Mapping[str, str]] = (-1, NO_FIELDS)
+
+    def __call__(self, row: int) -> Mapping[str, str]:
+        if not self._telling[row]:
+            return NO_FIELDS
+        if self._last[0] != row:
+            self._last = row, details_of(self._values.fields(int(self._entries[row])))
+        return self._last[1]
+
+
+def _ints(column: npt.NDArray[Any]) -> Sequence[int]:
+    """Show an array as a sequence of Python's own integers, which numpy can have back at no cost."""
+    return memoryview(column.astype(np.int64, copy=False))

@@ -12,7 +12,7 @@ import zstandard
 
 _XZ, _LZ4, _ZSTD = 1, 2, 4  # flags of an object (not those of the header)
 MOST_BYTES: Final = 64 << 20
-_PREFIX_BYTES: Final = 4096
+UNPACKED_AT_ONCE: Final = 4096
 _SMALL: Final = 1 << 16
 
 
@@ -40,7 +40,7 @@ class Unpacker:
         Raises:
             PackedError: it is damaged.
         """
-        return self._unpack(flags, packed, _PREFIX_BYTES)
+        return self._unpack(flags, packed, UNPACKED_AT_ONCE)
 
     def _unpack(self, flags: int, packed: bytes, most: int) -> bytes:
         try:

@@ -1,7 +1,7 @@
 """The picture of the weeks: a PNG, because mail programs show neither SVG nor data URIs.
 
-Rules of this file: matplotlib is an extra (`kill-audit[mail]`) and is imported when a picture is drawn; without it there
-is none, and the text's own line has to do. Nothing is said by colour alone: every bar carries its number.
+Rules of this file: matplotlib is an extra (`kill-audit[mail]`) and is imported when a picture is drawn; without it
+there is none, and the text's own line has to do. Nothing is said by colour alone: every bar carries its number.
 """
 
 import io
@@ -51,5 +51,10 @@ def chart(bars: Sequence[Bar]) -> bytes | None:
 
 def described(bars: Sequence[Bar]) -> str:
     """Say the picture in words, for who does not see it."""
-    told = (f"{bar.label} {'not read' if bar.kills is None else f'{bar.kills:,}'}" for bar in bars)
-    return f"Killed runs per week, oldest first: {', '.join(told)}"
+    return f"Killed runs per week, oldest first: {', '.join(map(_described, bars))}"
+
+
+def _described(bar: Bar) -> str:
+    if bar.kills is None:
+        return f"{bar.label} not read"
+    return f"{bar.label} {'' if bar.whole else 'at least '}{bar.kills:,}"

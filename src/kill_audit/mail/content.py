@@ -72,7 +72,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """Everything that a mail says, in its order. `quiet`: nothing was found in whole evidence, and one line says it."""
+    """Everything that a mail says, in its order. `quiet`: nothing found in whole evidence, which one line says."""
 
     subject: str
     headline: str
@@ -97,7 +97,7 @@ def content(summary: Summary) -> Content:
     """Say everything."""
     document = printable_document(summary.document)
     clock = Clock.over(document, summary.zone)
-    longest, rest = figures.worst_first(document)
+    longest, _ = figures.worst_first(document)
     quiet = is_quiet(document)
     return Content(
         subject=subject(summary),
@@ -203,14 +203,20 @@ def _period(summary: Summary, document: Document, clock: Clock) -> str:
 
 def _numbers(document: Document) -> Iterator[Number]:
     now, before = document.totals, document.previous
-    yield Number(label="killed", now=now.kills, before=before and before.kills, bad=False)
+    # What the run log did not tell of then can only be compared if one was read then.
+    known = before if before is not None and (before.by_verdict or not before.kills) else None
+    yield _number("killed", "kills", now, before, bad=False)
     if document.run_log is not None:
-        known = before if before is not None and (before.by_verdict or not before.kills) else None
-        yield Number(label="no run row", now=now.missing, before=known and known.missing, bad=True)
-        yield Number(label="row stuck open", now=now.stuck, before=known and known.stuck, bad=True)
-        yield Number(label="ghost rows", now=now.ghosts, before=known and known.ghosts, bad=True)
+        yield _number("no run row", "missing", now, known)
+        yield _number("row stuck open", "stuck", now, known)
+        yield _number("ghost rows", "ghosts", now, known)
     if now.blind_deaths or (before is not None and before.blind_deaths):
-        yield Number(label="blind deaths", now=now.blind_deaths, before=before and before.blind_deaths, bad=True)
+        yield _number("blind deaths", "blind_deaths", now, before)
+
+
+def _number(label: str, key: str, now: Totals, before: Totals | None, *, bad: bool = True) -> Number:
+    earlier = None if before is None else int(getattr(before, key))
+    return Number(label=label, now=int(getattr(now, key)), before=earlier, bad=bad)
 
 
 def _item(kill: Kill, clock: Clock) -> Item:

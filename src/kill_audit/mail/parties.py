@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from email.headerregistry import Address, HeaderRegistry
 from hashlib import sha256
+from typing import Any
 
 from kill_audit.mail.failures import MailError
 
@@ -60,17 +61,17 @@ def parties(sender: str, recipients: Sequence[str], label: str) -> Parties:
     to = tuple(dict.fromkeys(_addresses(recipients, "--to")))
     if not to:
         raise MailError("nobody to mail to", hint="name somebody: --to ops@example.org, or to = [...] in [mail]")
-    [one, *more] = _addresses([sender], "--from") or [None]
-    if one is None or more:
-        raise MailError(f"--from {sender!r} is not one address", hint="write it as kill-audit@example.org")
+    [one, *more] = _addresses([sender], "--from")
+    if more:
+        raise MailError(f"--from {sender!r} is more than one address", hint="write one: kill-audit@example.org")
     return Parties(sender=one, recipients=to, label=label)
 
 
 def _addresses(texts: Sequence[str], option: str) -> list[Address]:
     found: list[Address] = []
     for text in texts:
-        header = HeaderRegistry()("to", text) if text.isprintable() else None
-        read: tuple[Address, ...] = () if header is None or header.defects else header.addresses
+        header: Any = HeaderRegistry()("to", text if text.isprintable() else "")
+        read: tuple[Address, ...] = () if header.defects else header.addresses
         if not read or not all(_LOCAL.fullmatch(one.username) and _DOMAIN.fullmatch(one.domain) for one in read):
             raise MailError(
                 f"{option} {text!r} is no mail address",

@@ -82,6 +82,11 @@ class UnitSettings:
         return None if span is None else span / _SECOND
 
     @property
+    def logs_to_files(self) -> bool:
+        """Whether lines of a worker of its go to files, so that the journal has none of them."""
+        return any(one.logs_to_files for one in self.commands)
+
+    @property
     def log_files(self) -> tuple[str, ...]:
         """Patterns of the log files that its workers write to instead of the journal, for `--file`."""
         return tuple(dict.fromkeys(one.log_glob for one in self.commands if one.log_glob is not None))

@@ -147,7 +147,9 @@ def _journal_checks(shared: Reading, evidence: Evidence, skew: float | None, *, 
     kills = classify.judge(history.deaths, classify.scene_of(history))
     seen = seen_units(history, kills, question)
     here = machine_id(shared.root)
-    known = settings_of([one.unit for one in seen if one.machine == here], root=shared.root, user=shared.user)
+    told = [unit for machine, _, unit in history.told.units if machine == here and unit.endswith(".service")]
+    names = [*(one.unit for one in seen if one.machine == here), *filter(question.wants_unit, told)]
+    known = settings_of(names, root=shared.root, user=shared.user)
     yield from rules.problem_checks(coverage.judge(history, question, now), live=live)
     yield from rules.retention_checks(looks, history.lives, question, now, shared.zone, live=live)
     yield from rules.unit_checks(seen, looks, known, question)

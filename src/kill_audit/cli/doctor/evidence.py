@@ -11,7 +11,7 @@ from kill_audit.cli.doctor.look import Look
 from kill_audit.coverage import INFORMATIONAL, Covered, Judgement
 from kill_audit.entry import Micros, Problem, Question
 from kill_audit.timeline import Life
-from kill_audit.units import Found, SeenUnit
+from kill_audit.units import Found, SeenUnit, UnitSettings
 
 SLACK = 60_000_000  # µs; a host may be silent for a while
 FEW_KNOWN = 0.5  # banners, tracebacks and prints are the rest; below this share, and without a task, it is doubtful
@@ -205,38 +205,48 @@ COPY_MORE = "journalctl -o export --since TIME > FILE    (on that host: copy mor
 
 
 def unit_checks(seen: Sequence[SeenUnit], looks: Sequence[Look], known: Found, question: Question) -> Iterator[Check]:
-    """Say for each worker's unit whether its lines show what it does."""
-    if not seen:
+    """Say for each worker's unit whether its lines show what it does.
+
+    `known`: settings of these and of other units that the service manager told of; those of them whose ExecStart
+    starts a worker have no line of it.
+    """
+    names = {one.unit for one in seen}
+    silent = [one for one in known.settings.values() if one.commands and one.unit not in names]
+    if not seen and not silent:
         named = f" among {', '.join(question.units)}" if question.units else ""
         yield Check(
             name="units",
             state="fail",
-            detail=f"no unit{named} has a Celery worker's lines in the window: it logs to files or to another "
-            "namespace, its log level hides all, or it is another host's",
+            detail=f"no unit{named} has a Celery worker's lines in the window: it logs to files, its log level hides "
+            "all, or it runs on another host",
             fix="systemctl list-units 'celery*'; journalctl -u celery -n 20",
         )
     for one in seen:
         key = (one.machine, one.unit)
         total = sum(look.lines.get(key, 0) for look in looks)
         share = sum(look.known.get(key, 0) for look in looks) / total if total else None
-        yield _unit(one, total, share, known)
-
-
-def _unit(one: SeenUnit, total: int, share: float | None, known: Found) -> Check:
-    name = f"{one.unit} on {one.host}"
-    settings = known.settings.get(one.unit)
-    command = next(iter(settings.commands), None) if settings else None
-    rate = "" if share is None else f"; {share:.0%} of {total:,} lines are log records of Celery's"
-    if one.log_file or (settings and settings.log_files):
-        files = settings.log_files if settings else ()
-        return Check(
-            name="unit",
-            state="fail",
-            detail=f"{name}: its workers write to {' and '.join(files) or 'log files'}, not to the journal{rate}",
-            fix="kill-audit report " + (" ".join(f"--file '{file}'" for file in files) or "--file LOGFILE"),
+        yield _unit(one, total, share, known.settings.get(one.unit))
+    for settings in silent:
+        yield (
+            _in_files(settings.unit, settings)
+            if settings.logs_to_files
+            else Check(
+                name="unit",
+                state="fail",
+                detail=f"{settings.unit}: ExecStart starts a Celery worker, and no line of it is in the journal",
+                fix=f"systemctl status {settings.unit}; journalctl -u {settings.unit} -n 20",
+            )
         )
+
+
+def _unit(one: SeenUnit, total: int, share: float | None, settings: UnitSettings | None) -> Check:
+    name = f"{one.unit} on {one.host}"
+    rate = "" if share is None else f"; {share:.0%} of {total:,} lines are log records of Celery's"
+    if one.task_lines != "visible" and (one.log_file or (settings and settings.logs_to_files)):
+        return _in_files(name, settings)
     if one.task_lines == "hidden":
-        level = f" (ExecStart says {command.log_level})" if command and command.log_level else ""
+        levels = [command.log_level for command in settings.commands if command.log_level] if settings else []
+        level = f" (ExecStart says {levels[0]})" if levels else ""
         return Check(
             name="unit",
             state="fail",
@@ -252,6 +262,16 @@ def _unit(one: SeenUnit, total: int, share: float | None, known: Found) -> Check
         )
     lines = "task lines are visible" if one.task_lines == "visible" else "no task line yet"
     return Check(name="unit", state="ok", detail=f"{name}: {lines}{rate}")
+
+
+def _in_files(name: str, settings: UnitSettings | None) -> Check:
+    files = settings.log_files if settings else ()
+    return Check(
+        name="unit",
+        state="fail",
+        detail=f"{name}: its workers write to {' and '.join(files) or 'log files'}, not to the journal",
+        fix="kill-audit report " + (" ".join(f"--file '{file}'" for file in files) or "--file LOGFILE"),
+    )
 
 
 # -- clock --------------------------------------------------------------------
