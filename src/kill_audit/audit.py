@@ -11,8 +11,9 @@ from kill_audit import classify, coverage, deploys, grammar, incidents, reconcil
 from kill_audit.classify import TaskSettings
 from kill_audit.document import Document
 from kill_audit.entry import Micros, Problem, Question, Source
-from kill_audit.reconcile import RunLog
+from kill_audit.reconcile import Results, RunLog
 from kill_audit.timeline import Follower, Partial
+from kill_audit.together import Together
 
 Scan = tuple[Source, Question]
 Each = Callable[[Callable[[Scan], Partial], Sequence[Scan]], Sequence[Partial]]
@@ -39,15 +40,12 @@ def audit(
     now: Micros,
     settings: Mapping[str, TaskSettings] | None = None,
     settle: Micros = reconcile.SETTLE,
-    deploy_gap: Micros = deploys.JOINED_WITHIN,
 ) -> Document:
     """Find every killed run in the sources, reconcile it with the run log, and write the report's document.
 
     The arguments are those of `examine`.
     """
-    return report.report(
-        examine(sources, run_log, question, each, now=now, settings=settings, settle=settle, deploy_gap=deploy_gap)
-    )
+    return report.report(examine(sources, run_log, question, each, now=now, settings=settings, settle=settle))
 
 
 def examine(
@@ -58,7 +56,9 @@ def examine(
     *,
     now: Micros,
     settings: Mapping[str, TaskSettings] | None = None,
+    results: Results | None = None,
     settle: Micros = reconcile.SETTLE,
+    tolerance: Micros = reconcile.TOLERANCE,
     deploy_gap: Micros = deploys.JOINED_WITHIN,
 ) -> report.Findings:
     """Find every killed run in the sources and reconcile it with the run log.
@@ -70,10 +70,14 @@ def examine(
         each: runs `scan` over (source, question) pairs and returns the results in their order.
         now: the moment at which the run log is read, microseconds since the epoch.
         settings: acknowledgement settings by task name, where the user states them.
+        results: Celery's own result table, or None.
         settle: how old a death must be before a missing row is called missing, microseconds.
+        tolerance: how far outside a run's time its row may lie, microseconds.
         deploy_gap: how far apart two stops may lie and still belong to one deploy, microseconds.
     """
     history = timeline.join(partials_of(sources, question, each))
+    if results is not None:
+        history = reconcile.named_by_results(history, results, question)
     scene = classify.scene_of(history, settings)
     kills = classify.judge(history.deaths, scene)
     windows = deploys.deploys_of(history, kills, question, deploy_gap)
@@ -86,17 +90,32 @@ def examine(
         kills=kills,
         deploys=windows,
         incidents=incidents.incidents_of(inside, windows),
-        reconciled=reconcile.reconcile(inside, history, run_log, question, now, settle=settle),
+        reconciled=reconcile.reconcile(inside, history, run_log, question, now, settle=settle, tolerance=tolerance),
         now=now,
     )
 
 
 def partials_of(sources: Sequence[Source], question: Question, each: Each) -> tuple[Partial, ...]:
-    """Scan every source, and those again in which something cancelled turns out to matter."""
+    """Scan every source, together those that overlap, and those again in which something cancelled matters after all."""
     partials = list(each(scan, [(source, question) for source in sources]))
+    sources, partials = _apart(list(sources), partials, question, each)
     again = timeline.second_look(partials)
     places = sorted(again)
     looked = each(scan, [(sources[place], replace(question, keep=again[place])) for place in places])
     for place, partial in zip(places, looked, strict=True):
         partials[place] = partial
     return tuple(partials)
+
+
+def _apart(
+    sources: list[Source], partials: list[Partial], question: Question, each: Each
+) -> tuple[list[Source], list[Partial]]:
+    """Read together, as one, the sources that tell of the same main process at the same time."""
+    clusters = timeline.overlapping(partials)
+    if not clusters:
+        return sources, partials
+    joined = [Together(sources=tuple(sources[place] for place in cluster)) for cluster in clusters]
+    merged = each(scan, [(source, question) for source in joined])
+    gone = {place for cluster in clusters for place in cluster}
+    kept = [place for place in range(len(sources)) if place not in gone]
+    return [*(sources[place] for place in kept), *joined], [*(partials[place] for place in kept), *merged]

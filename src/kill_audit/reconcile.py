@@ -11,15 +11,19 @@ Times are microseconds since the epoch, UTC.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from kill_audit.classify import Kill
 from kill_audit.document import RunLogFacts
 from kill_audit.entry import Micros, Question
-from kill_audit.timeline import Ending, History, Life, Run
+from kill_audit.errors import RunLogError
+from kill_audit.events import TaskLost
+from kill_audit.timeline import Death, Ending, History, Life, Run
 
 SECOND = 1_000_000
 SETTLE = (
@@ -92,6 +96,39 @@ class RunLog(Protocol):
         """The oldest moment any row tells of; None for an empty table."""
 
 
+class StoredResult(Protocol):
+    """A row of Celery's own result table; what it does not hold is None."""
+
+    @property
+    def task_id(self) -> str: ...  # noqa: D102 - a field of the protocol
+    @property
+    def task_name(self) -> str | None: ...  # noqa: D102
+    @property
+    def worker(self) -> str | None: ...  # noqa: D102
+    @property
+    def stored_at(self) -> Micros | None: ...  # noqa: D102
+    @property
+    def job(self) -> int | None: ...  # noqa: D102
+    @property
+    def signal(self) -> int | None: ...  # noqa: D102
+    @property
+    def exit_code(self) -> int | None: ...  # noqa: D102
+    @property
+    def pid(self) -> int | None: ...  # noqa: D102
+    @property
+    def hostname(self) -> str | None: ...  # noqa: D102
+
+
+class Results(Protocol):
+    """Celery's own result table, as further evidence of which task a loss took."""
+
+    def losses(self, since: Micros, until: Micros) -> Iterable[StoredResult]:
+        """Rows stored in [since, until) whose result tells of a lost worker."""
+
+    def started(self) -> Iterable[StoredResult]:
+        """Rows whose last word is that a process began the task."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ghost:
     """A row that is still open although its process is dead, and that no reported kill claims."""
@@ -122,12 +159,16 @@ class Twice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciled:
-    """Both directions: each kill with its verdict, and the rows that no living process stands behind."""
+    """Both directions: each kill with its verdict, and the rows that no living process stands behind.
+
+    `refused`: questions that the run log did not answer, in words.
+    """
 
     findings: tuple[Finding, ...]
     ghosts: tuple[Ghost, ...]
     twice: tuple[Twice, ...]
     facts: RunLogFacts | None
+    refused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,30 +189,146 @@ def reconcile(
     now: Micros,
     *,
     settle: Micros = SETTLE,
+    tolerance: Micros = TOLERANCE,
 ) -> Reconciled:
     """Give each kill its verdict and find ghosts and duplicates.
 
-    `now`: when the run log is read. `settle`: a death younger than this may still get its row.
+    Args:
+        kills: the kills of the window.
+        history: everything else that the journal tells.
+        run_log: the app's run log, or None.
+        question: the window.
+        now: when the run log is read.
+        settle: a death younger than this may still get its row.
+        tolerance: how far outside a run's time its row may lie.
     """
     if run_log is None:
         return Reconciled(
             findings=tuple(Finding(kill=kill) for kill in kills), ghosts=(), twice=_twice(history, ()), facts=None
         )
+    refused: list[str] = []
     ids = sorted({kill.task_id for kill in kills if kill.task_id is not None})
-    rows_of: dict[str, list[Row]] = defaultdict(list)
-    for row in run_log.rows_of(ids):
-        if row.task_id is not None:
-            rows_of[row.task_id].append(row)
+    rows = tuple(_asked(lambda: run_log.rows_of(ids), refused))
+    open_rows = tuple(_asked(run_log.open_rows, refused))
+    doubles = tuple(_asked(lambda: run_log.finished_twice(question.since, question.until), refused))
+    oldest = next(iter(_asked(lambda: [run_log.oldest()], refused)), None)
     attempts = {task_id: _attempts(task_id, history) for task_id in ids}
-    matches, ambiguous = _match(attempts, rows_of, one_row=run_log.one_row_per_id)
-    oldest = run_log.oldest()
-    findings = tuple(
-        _finding(kill, history, rows_of, matches, ambiguous, oldest, (now - settle, now)) for kill in kills
+    clock = _clock(run_log.facts, attempts, rows)
+    matching = _Matching(
+        attempts=attempts,
+        rows_of=_by_id(clock.right(row) for row in rows),
+        one_row=run_log.one_row_per_id,
+        tolerance=tolerance,
     )
+    matches, ambiguous = matching.best()
+    view = _View(
+        history=history,
+        rows_of=matching.rows_of,
+        matches=matches,
+        ambiguous=frozenset(ambiguous),
+        oldest=None if oldest is None else oldest + clock.offset,
+        unsettled=(now - settle, now),
+        readable=bool(rows) or not refused,
+    )
+    findings = tuple(_finding(kill, view) for kill in kills)
     claimed = {row.key for found in findings for row in found.rows if matches.get(_run_key(found.kill)) is row}
-    ghosts = tuple(_ghosts(run_log.open_rows(), claimed, history))
-    twice = _twice(history, run_log.finished_twice(question.since, question.until))
-    return Reconciled(findings=findings, ghosts=ghosts, twice=twice, facts=run_log.facts)
+    ghosts = tuple(_ghosts((clock.right(row) for row in open_rows), claimed, history))
+    facts = msgspec.structs.replace(
+        run_log.facts,
+        time_zone=clock.zone if clock.offset else run_log.facts.time_zone,
+        skew_s=_skew(attempts, matches),
+    )
+    return Reconciled(
+        findings=findings,
+        ghosts=ghosts,
+        twice=_twice(history, doubles),
+        facts=facts,
+        refused=tuple(dict.fromkeys(refused)),
+    )
+
+
+_T = TypeVar("_T")
+
+
+def _asked(ask: Callable[[], Iterable[_T]], refused: list[str]) -> Iterator[_T]:
+    """Put one question to the run log; one that is refused, or cut off, leaves the others their answers."""
+    try:
+        yield from ask()
+    except RunLogError as error:
+        refused.append(error.message + (f" ({error.hint})" if error.hint else ""))
+
+
+def _by_id(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.task_id is not None:
+            found[row.task_id].append(row)
+    return found
+
+
+# -- the run log's clock ------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Clock:
+    """What to add to a row's times; `zone`: the offset in words."""
+
+    offset: Micros = 0
+    zone: str | None = None
+
+    def right(self, row: Row) -> Row:
+        if not self.offset:
+            return row
+        return replace(
+            row,
+            started_at=None if row.started_at is None else row.started_at + self.offset,
+            finished_at=None if row.finished_at is None else row.finished_at + self.offset,
+        )
+
+
+QUARTER = 15 * 60 * SECOND  # every zone's offset is a multiple of a quarter of an hour
+_ENOUGH_PAIRS = 2
+
+
+def _clock(facts: RunLogFacts, attempts: Mapping[str, Sequence[_Attempt]], rows: Sequence[Row]) -> _Clock:
+    """Derive the zone of times that carry none, from ids with exactly one run and one row.
+
+    If all of them lie off by the same multiple of a quarter of an hour, that is the zone's offset.
+    """
+    if facts.time_zone not in (None, "UTC"):
+        return _Clock()
+    by_id = _by_id(rows)
+    apart = [
+        found[0].started_at - attempts[task_id][0].start
+        for task_id, found in by_id.items()
+        if len(found) == 1 and len(attempts.get(task_id, ())) == 1 and found[0].started_at is not None
+    ]
+    quarters = {round(one / QUARTER) for one in apart}
+    if len(apart) < _ENOUGH_PAIRS or len(quarters) != 1 or not next(iter(quarters)):
+        return _Clock()
+    offset = next(iter(quarters)) * QUARTER
+    if abs(offset) > 14 * 3600 * SECOND or any(abs(one - offset) > 120 * SECOND for one in apart):
+        return _Clock()
+    hours, minutes = divmod(abs(offset) // (60 * SECOND), 60)
+    sign = "+" if offset > 0 else "-"
+    return _Clock(offset=-offset, zone=f"UTC{sign}{hours:02d}:{minutes:02d} (derived from {len(apart)} rows)")
+
+
+def _skew(attempts: Mapping[str, Sequence[_Attempt]], matches: Mapping[int, Row]) -> float | None:
+    """How far the run log's clock is ahead of the journal's, in seconds: the median over runs whose start is shown.
+
+    A receipt is a start only where the worker had a process free; the smallest distances are the honest ones.
+    """
+    apart = sorted(
+        matches[id(one.run)].started_at - one.start  # type: ignore[operator]
+        for found in attempts.values()
+        for one in found
+        if id(one.run) in matches and matches[id(one.run)].started_at is not None
+    )
+    if not apart:
+        return None
+    low = apart[: max(1, len(apart) // 2)]
+    return round(low[len(low) // 2] / SECOND, 3)
 
 
 def _run_key(kill: Kill) -> int:
@@ -202,42 +359,48 @@ def _attempts(task_id: str, history: History) -> tuple[_Attempt, ...]:
     return tuple(sorted(found, key=lambda one: one.since))
 
 
-def _match(
-    attempts: Mapping[str, Sequence[_Attempt]], rows_of: Mapping[str, Sequence[Row]], *, one_row: bool
-) -> tuple[dict[int, Row], set[int]]:
-    """Assign rows to runs, best match first; returns run -> row, and the runs that two rows fit equally."""
-    pairs = [
-        (attempt, row, *_cost(attempt, row, attempts[task_id], one_row=one_row or len(rows_of[task_id]) == 1))
-        for task_id in attempts
-        for attempt in attempts[task_id]
-        for row in rows_of.get(task_id, ())
-    ]
-    if not pairs:
-        return {}, set()
-    import pandas as pd  # noqa: PLC0415 - heavy, and only needed with a run log
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Matching:
+    """Runs and rows of the same ids, to be assigned to each other."""
 
-    frame = pd.DataFrame(
-        [(id(attempt.run), row.key, outside, apart) for attempt, row, outside, apart in pairs],
-        columns=["run", "row", "outside", "apart"],
-    )
-    frame["pair"] = range(len(pairs))
-    frame = frame[frame["outside"] <= TOLERANCE].sort_values(["outside", "apart", "pair"], kind="stable")
-    matches: dict[int, Row] = {}
-    ambiguous: set[int] = set()
-    taken: set[str] = set()
-    for position in frame["pair"].tolist():
-        attempt, row, outside, apart = pairs[position]
-        key = id(attempt.run)
-        if row.key in taken:
-            continue
-        if key in matches:
-            rival = next(pair for pair in pairs if id(pair[0].run) == key and pair[1] is matches[key])
-            if (rival[2], rival[3]) == (outside, apart) and row.state is not rival[1].state:
-                ambiguous.add(key)
-            continue
-        matches[key] = row
-        taken.add(row.key)
-    return matches, ambiguous
+    attempts: Mapping[str, Sequence[_Attempt]]
+    rows_of: Mapping[str, Sequence[Row]]
+    one_row: bool
+    tolerance: Micros
+
+    def best(self) -> tuple[dict[int, Row], set[int]]:
+        """Assign rows to runs, best match first; returns run -> row, and the runs that two rows fit equally."""
+        pairs = [
+            (attempt, row, *_cost(attempt, row, self.attempts[task_id], one_row=self._overwritten(task_id)))
+            for task_id in self.attempts
+            for attempt in self.attempts[task_id]
+            for row in self.rows_of.get(task_id, ())
+        ]
+        if not pairs:
+            return {}, set()
+        import pandas as pd  # noqa: PLC0415 - heavy, and only needed with a run log
+
+        frame = pd.DataFrame([(outside, apart) for _, _, outside, apart in pairs], columns=["outside", "apart"])
+        near = frame[frame["outside"] <= self.tolerance].sort_values(["outside", "apart"], kind="stable")
+        matches: dict[int, Row] = {}
+        cost: dict[int, tuple[int, int]] = {}
+        ambiguous: set[int] = set()
+        taken: set[str] = set()
+        for position in near.index.tolist():
+            attempt, row, outside, apart = pairs[position]
+            key = id(attempt.run)
+            if row.key in taken:
+                continue
+            if key in matches:
+                if cost[key] == (outside, apart) and row.state is not matches[key].state:
+                    ambiguous.add(key)
+                continue
+            matches[key], cost[key] = row, (outside, apart)
+            taken.add(row.key)
+        return matches, ambiguous
+
+    def _overwritten(self, task_id: str) -> bool:
+        return self.one_row or len(self.rows_of.get(task_id, ())) == 1
 
 
 def _cost(attempt: _Attempt, row: Row, siblings: Sequence[_Attempt], *, one_row: bool) -> tuple[int, int]:
@@ -253,48 +416,130 @@ def _cost(attempt: _Attempt, row: Row, siblings: Sequence[_Attempt], *, one_row:
     return outside, abs(moment - attempt.start)
 
 
+# -- naming by results --------------------------------------------------------
+
+
+def named_by_results(history: History, results: Results, question: Question) -> History:
+    """Name losses by what Celery itself stored of them: the same `Job: N` text, or the pid of a STARTED row.
+
+    The text of a loss line is the exception of its task's FAILURE row (celery/worker/request.py on_failure); a row
+    must be of the death's worker, or of an id that this worker received, and be stored within the tolerance. Where it
+    disagrees with another naming the row wins, with low confidence.
+
+    Raises:
+        RunLogError: the table cannot be read.
+    """
+    told = [death for death in history.deaths if isinstance(death.told, TaskLost) and death.job is not None]
+    losses = list(results.losses(question.since - TOLERANCE, question.until + TOLERANCE)) if told else []
+    wanted = [death for death in history.deaths if death.exit is not None or death.exits]
+    begun = list(results.started()) if wanted else []
+    renamed: list[Death] = []
+    taken: set[str] = set()
+    for death in history.deaths:
+        row = _stored_loss(death, losses, taken) or _stored_start(death, begun, taken)
+        if row is not None:
+            taken.add(row.task_id)
+            renamed.append(_renamed(death, row))
+        else:
+            renamed.append(death)
+    return replace(history, deaths=tuple(renamed))
+
+
+def _stored_loss(death: Death, losses: Sequence[StoredResult], taken: Collection[str]) -> StoredResult | None:
+    told, life = death.told, death.life
+    if not isinstance(told, TaskLost) or death.job is None:
+        return None
+    received = {run.task_id for run in life.runs}
+    fitting = [
+        row
+        for row in losses
+        if row.job == death.job
+        and (row.signal, row.exit_code) == (told.signal, told.exit_code)
+        and row.stored_at is not None
+        and told.at - SECOND <= row.stored_at <= told.at + TOLERANCE
+        and row.task_id not in taken
+        and (row.worker == life.node if row.worker and life.node else row.task_id in received)
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _stored_start(death: Death, begun: Sequence[StoredResult], taken: Collection[str]) -> StoredResult | None:
+    life = death.life
+    if death.exit is None or death.name.how not in ("none", "elimination", "job"):
+        return None
+    fitting = [
+        row
+        for row in begun
+        if row.pid == death.exit.child_pid and row.task_id not in taken and row.hostname == life.node is not None
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _renamed(death: Death, row: StoredResult) -> Death:
+    """Give a death the run that its stored result tells of."""
+    name, life = death.name, death.life
+    stored = "its stored result says so" if row.job is not None else "its STARTED result has the process's pid"
+    if name.run is not None and name.run.task_id == row.task_id:
+        return replace(death, name=replace(name, confidence="high", reasons=(*name.reasons, stored)))
+    own = [run for run in life.runs if run.task_id == row.task_id and run.first_at <= death.at + SECOND]
+    run = (
+        own[-1]
+        if own
+        else Run(
+            group=life.group, main_pid=life.main_pid, task_id=row.task_id, task_name=row.task_name or "", received=None
+        )
+    )
+    reasons: tuple[str, ...] = (stored,)
+    if name.run is not None:
+        reasons = (
+            stored,
+            f"the journal alone would have named {name.run.task_name}[{name.run.task_id}] by {name.how}",
+        )
+    how = "result" if row.job is not None else "accepted"
+    confidence = "low" if name.run is not None else "high"
+    return replace(death, run=run, name=replace(name, run=run, how=how, confidence=confidence, reasons=reasons))
+
+
 # -- verdicts -------------------------------------------------------------
 
 
-def _finding(
-    kill: Kill,
-    history: History,
-    rows_of: Mapping[str, Sequence[Row]],
-    matches: Mapping[int, Row],
-    ambiguous: Collection[int],
-    oldest: Micros | None,
-    unsettled: tuple[Micros, Micros],
-) -> Finding:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """What verdicts are given on. `unsettled`: deaths in this span may still get their row."""
+
+    history: History
+    rows_of: Mapping[str, Sequence[Row]]
+    matches: Mapping[int, Row]
+    ambiguous: frozenset[int]
+    oldest: Micros | None
+    unsettled: tuple[Micros, Micros]
+    readable: bool
+
+
+def _finding(kill: Kill, view: _View) -> Finding:
     task_id = kill.task_id
     if task_id is None:
         return Finding(kill=kill, reasons=("the task could not be named, so its row cannot be looked for",))
-    rows = tuple(rows_of.get(task_id, ()))
-    own = matches.get(_run_key(kill))
-    verdict = _verdict(kill, history, rows, own, oldest, unsettled, torn=_run_key(kill) in ambiguous)
+    if not view.readable:
+        return Finding(kill=kill, reasons=("the run log refused to be read, so there is no verdict",))
+    rows = tuple(view.rows_of.get(task_id, ()))
+    own = view.matches.get(_run_key(kill))
     shown = (own, *(row for row in rows if row is not own)) if own is not None else rows
-    return Finding(kill=kill, verdict=verdict, rows=shown[:20])
+    return Finding(kill=kill, verdict=_verdict(kill, view, rows, own), rows=shown[:20])
 
 
-def _verdict(
-    kill: Kill,
-    history: History,
-    rows: Sequence[Row],
-    own: Row | None,
-    oldest: Micros | None,
-    unsettled: tuple[Micros, Micros],
-    *,
-    torn: bool,
-) -> Verdict:
-    since, now = unsettled
+def _verdict(kill: Kill, view: _View, rows: Sequence[Row], own: Row | None) -> Verdict:
+    torn = _run_key(kill) in view.ambiguous
+    since, now = view.unsettled
     if since < kill.at <= now:  # a death later than now has settled: the clocks differ, which `doctor` reports
         return Verdict.UNSETTLED
     if own is not None and not torn:
-        return _by_own_row(kill, history, own)
+        return _by_own_row(kill, view.history, own)
     if any(row.state is State.DONE and _after(row, kill) for row in rows if row is not own):
         return Verdict.RECOVERED
     if torn:
         return Verdict.AMBIGUOUS
-    if oldest is not None and oldest > kill.at + REACH:
+    if view.oldest is not None and view.oldest > kill.at + REACH:
         return Verdict.UNCOVERED
     return Verdict.MISSING
 

@@ -84,7 +84,7 @@ def report(found: Findings) -> document.Document:
         tool=document.Tool(name="kill-audit", version=__version__),
         generated_at=timestamp(found.now),
         window=document.Window(since=timestamp(window.since), until=timestamp(window.until)),
-        coverage=_coverage(found.judgement),
+        coverage=_coverage(found.judgement, found.reconciled.refused),
         run_log=found.reconciled.facts,
         totals=totals(kills, ghosts=len(ghosts), idle=len(idle), blind=len(blind), not_losses=len(spared)),
         previous=None,
@@ -371,22 +371,39 @@ def _blind(one: Blind, scene: Scene) -> document.BlindDeath:
 # -- the rest -------------------------------------------------------------
 
 
-def _coverage(judgement: Judgement) -> document.Coverage:
+def _coverage(judgement: Judgement, refused: Sequence[str]) -> document.Coverage:
+    verdict = "partial" if refused and judgement.verdict == "complete" else judgement.verdict
+    unread = document.SourceCoverage(
+        host=None,
+        boot_id=None,
+        unit=None,
+        source="run log",
+        first=None,
+        last=None,
+        entries=0,
+        problems=tuple(
+            document.CoverageProblem(code="run-log-refused", detail=detail, since=None, until=None)
+            for detail in refused
+        ),
+    )
     return document.Coverage(
-        verdict=judgement.verdict,
+        verdict=verdict,
         entries=judgement.entries,
-        sources=tuple(
-            document.SourceCoverage(
-                host=(one.stretch.host or None) if one.stretch else None,
-                boot_id=(one.stretch.boot or None) if one.stretch else None,
-                unit=(one.stretch.unit or None) if one.stretch else None,
-                source=one.source,
-                first=timestamp(one.stretch.first) if one.stretch and one.stretch.entries else None,
-                last=timestamp(one.stretch.last) if one.stretch and one.stretch.entries else None,
-                entries=one.stretch.entries if one.stretch else 0,
-                problems=tuple(_problem(each) for each in one.problems),
-            )
-            for one in judgement.covered
+        sources=(
+            *(
+                document.SourceCoverage(
+                    host=(one.stretch.host or None) if one.stretch else None,
+                    boot_id=(one.stretch.boot or None) if one.stretch else None,
+                    unit=(one.stretch.unit or None) if one.stretch else None,
+                    source=one.source,
+                    first=timestamp(one.stretch.first) if one.stretch and one.stretch.entries else None,
+                    last=timestamp(one.stretch.last) if one.stretch and one.stretch.entries else None,
+                    entries=one.stretch.entries if one.stretch else 0,
+                    problems=tuple(_problem(each) for each in one.problems),
+                )
+                for one in judgement.covered
+            ),
+            *([unread] if refused else []),
         ),
     )
 

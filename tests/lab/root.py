@@ -1,6 +1,7 @@
-"""The Debian that the lab boots: made once, kept between runs, never written to again (a boot lays a folder of its own over it).
+"""The Debian that the lab boots: made once, kept between runs, never written to again (a boot lays a folder over it).
 
-It holds systemd, Redis, PostgreSQL, one virtual environment for each Celery, and one with all that kill-audit needs besides itself.
+It holds systemd, Redis, RabbitMQ, PostgreSQL, one virtual environment for each Celery, and one with all that kill-audit
+needs besides itself.
 """
 
 import hashlib
@@ -177,29 +178,38 @@ def _audit_requirements() -> list[str]:
 
 
 def _install(root: Path, venv: str, python: str, requirements: Sequence[str], *how: str) -> None:
-    """Make a virtual environment in the root from wheels that this machine's pip fetches: the root has no network."""
+    """Make a virtual environment in the root from wheels that a pip outside fetches: the root has no network."""
     wheels = root / "wheels"
     wheels.mkdir()
-    machine = platform.machine()
-    tags = [f"--platform=manylinux_{glibc}_{machine}" for glibc in ("2_28", "2_17")]
-    tags.append(f"--platform=manylinux2014_{machine}")
-    fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", str(wheels)]
-    _call(*fetch, f"--python-version={python}", *tags, *how, *requirements)
     source = pythons()[python]
     if source is None:
-        interpreter, options = "python3", ["--system-site-packages"] if venv == AUDIT_VENV else []
+        pip, interpreter = sys.executable, "python3"
     else:
-        # Same path as outside: a Python knows the folder it was built for.
-        shutil.copytree(
-            source, root / source.relative_to("/"), symlinks=True, ignore=shutil.ignore_patterns("test", "*.a")
-        )
-        for parent in [root / folder.relative_to("/") for folder in source.parents if folder != Path("/")]:
-            parent.chmod(0o755)
-        interpreter, options = str(source / "bin" / f"python{python}"), []
+        pip, interpreter = _copy_python(root, source, python)
+    machine = platform.machine()
+    tags = [f"--platform=manylinux_{glibc}_{machine}" for glibc in ("2_28", "2_17")]
+    tags += [f"--platform=manylinux2014_{machine}", f"--python-version={python}"]
+    fetch = [pip, "-m", "pip", "download", "--quiet", "--only-binary=:all:", f"--dest={wheels}"]
+    _call(*fetch, *tags, *how, *requirements)
+    options = ["--system-site-packages"] if venv == AUDIT_VENV else []
     _inside(root, interpreter, "-m", "venv", *options, venv)
     names = [str(Path("/wheels") / wheel.name) for wheel in wheels.iterdir()]
     _inside(root, f"{venv}/bin/pip", "install", "--quiet", "--no-index", "--no-deps", *names)
     shutil.rmtree(wheels)
+
+
+def _copy_python(root: Path, source: Path, python: str) -> tuple[str, str]:
+    """Copy a Python of this machine into the root; return what runs its pip here, and what runs it in the root."""
+    # Same path as outside: a Python knows the folder it was built for.
+    unwanted = shutil.ignore_patterns("test", "*.a")
+    shutil.copytree(source, root / source.relative_to("/"), symlinks=True, ignore=unwanted)
+    for folder in source.parents[:-1]:
+        (root / folder.relative_to("/")).chmod(0o755)
+    # The pip that came with it: Celery 4.4 names a requirement in a way that pip refuses from 24.1 on.
+    bundled = cache() / f"pip-{python}"
+    interpreter = str(source / "bin" / f"python{python}")
+    _call(interpreter, "-m", "venv", "--clear", str(bundled))
+    return str(bundled / "bin/python"), interpreter
 
 
 def _inside(root: Path, *command: str) -> None:

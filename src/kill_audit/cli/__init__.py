@@ -18,6 +18,7 @@ COMMANDS = {
     "report": "kill_audit.cli.report",
     "show": "kill_audit.cli.show",
     "collect": "kill_audit.cli.collect",
+    "mail": "kill_audit.cli.mail",
     "deploys": "kill_audit.cli.deploys",
     "units": "kill_audit.cli.units",
     "doctor": "kill_audit.cli.doctor",

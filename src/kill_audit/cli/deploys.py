@@ -37,7 +37,7 @@ def command(settings: "Settings", /, **asked: Any) -> int:
     from kill_audit.render.printable import printable_json  # noqa: PLC0415
     from kill_audit.render.view import Clock  # noqa: PLC0415
 
-    document = document_of(shared, stdin=stdin, settings=settings.tasks)
+    document = document_of(shared, stdin=stdin, settings=settings)
     target = asked["target"]
     if asked["form"] == "json":
         text = printable_json(json.dumps(_as_json(document), indent=2, ensure_ascii=False)) + "\n"

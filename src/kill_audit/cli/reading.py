@@ -2,20 +2,22 @@
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kill_audit import when
 from kill_audit.audit import Scan, examine
-from kill_audit.classify import TaskSettings
 from kill_audit.cli.options import DEFAULT_SPAN, Reading
 from kill_audit.document import Document
 from kill_audit.entry import Problem, Question, Source
 from kill_audit.errors import UsageError
-from kill_audit.reconcile import RunLog
+from kill_audit.reconcile import Results, RunLog
 from kill_audit.report import Findings, report
 from kill_audit.timeline import Partial
+
+if TYPE_CHECKING:
+    from kill_audit.config import Settings
 
 _I = TypeVar("_I", bound=tuple[Any, ...])
 _R = TypeVar("_R")
@@ -30,23 +32,25 @@ class Evidence:
     now: int
 
 
-def document_of(
-    asked: Reading, *, stdin: bool = False, settings: Mapping[str, TaskSettings] | None = None
-) -> Document:
+def document_of(asked: Reading, *, stdin: bool = False, settings: "Settings | None" = None) -> Document:
     """Read what the options name and audit it."""
     return report(findings_of(asked, evidence_of(asked, stdin=stdin), settings=settings))
 
 
-def findings_of(asked: Reading, evidence: Evidence, *, settings: Mapping[str, TaskSettings] | None = None) -> Findings:
-    """Examine the evidence."""
+def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | None" = None) -> Findings:
+    """Examine the evidence, as the options and the configuration (`settings`) say."""
+    known: dict[str, Any] = {}
+    if settings is not None:
+        known = {"settings": settings.tasks, "tolerance": settings.tolerance, "deploy_gap": settings.deploy_gap}
     return examine(
         evidence.sources,
-        run_log_of(asked),
+        run_log_of(asked, settings),
         evidence.question,
         Scans(quiet=asked.quiet),
         now=evidence.now,
-        settings=settings,
+        results=_results_of(asked, settings),
         settle=when.span(asked.settle),
+        **{name: value for name, value in known.items() if value is not None},
     )
 
 
@@ -106,13 +110,27 @@ def _where(asked: Reading) -> list[str]:
     return words + (["--merge"] if asked.merge else [])
 
 
-def run_log_of(asked: Reading) -> RunLog | None:
+def run_log_of(asked: Reading, settings: "Settings | None" = None) -> RunLog | None:
     """Open the app's run log, if one is named."""
     if asked.run_log is None:
         return None
     from kill_audit.runlog import open_run_log  # noqa: PLC0415 - SQLAlchemy is heavy
 
-    return open_run_log(asked.run_log, table=asked.run_log_table, preset=asked.run_log_preset)
+    if settings is None:
+        return open_run_log(asked.run_log, table=asked.run_log_table, preset=asked.run_log_preset)
+    known = settings.for_run_log(asked.run_log, table=asked.run_log_table, preset=asked.run_log_preset)
+    return open_run_log(asked.run_log, **known)
+
+
+def _results_of(asked: Reading, settings: "Settings | None") -> Results | None:
+    """Open Celery's own result table, if one is named."""
+    if asked.results is None:
+        return None
+    from kill_audit.runlog import open_results  # noqa: PLC0415 - SQLAlchemy is heavy
+
+    if settings is None:
+        return open_results(asked.results, table=asked.results_table)
+    return open_results(asked.results, **settings.for_results(asked.results, table=asked.results_table))
 
 
 # -- running the scans --------------------------------------------------------

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from kill_audit.cli.keeping import completed, ledger_of, ledger_options
 from kill_audit.cli.options import filter_options, reading, run_log_options, source_options
 from kill_audit.cli.output import FAIL_ON, exit_status, in_colour, terminal_width, write
 from kill_audit.cli.reading import document_of
@@ -42,7 +43,9 @@ from kill_audit.errors import UsageError
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 also with findings or incomplete evidence.")
 @click.argument("stream", required=False, metavar="[-]")
-def command(**asked: Any) -> int:
+@ledger_options
+@click.pass_obj
+def command(settings: Any, /, **asked: Any) -> int:
     """Report the task runs that were killed in a window: which, by what, in which deploy, and what became of them.
 
     With `-`, a stream of `journalctl -o export` or `-o json` is read from standard input.
@@ -57,7 +60,10 @@ def command(**asked: Any) -> int:
     form, target = asked["form"], asked["target"]
     if form not in FORMS:
         raise UsageError(f"-o {form}: no such format", hint="formats: " + ", ".join(FORMS))
-    document = document_of(shared, stdin=asked["stream"] == "-")
+    document = document_of(shared, stdin=asked["stream"] == "-", settings=settings)
+    ledger = None if asked["no_ledger"] else ledger_of(shared, asked["ledger"])
+    if ledger is not None:
+        document = completed(document, ledger, shared.zone)
     status = exit_status(document, fail_on=asked["fail_on"], exit_zero=asked["exit_zero"])
     shown = _only(document, asked)
     text = render(

@@ -28,7 +28,8 @@ AFTER = 15_000_000
     help="When to colour.",
 )
 @click.argument("key", metavar="ID")
-def command(**asked: Any) -> int:
+@click.pass_obj
+def command(settings: Any, /, **asked: Any) -> int:
     """Show the lines around one kill, how its task was named, how its cause was decided, and what became of it.
 
     ID is a kill's id in `kill-audit report`, or its first characters.
@@ -41,7 +42,7 @@ def command(**asked: Any) -> int:
     from kill_audit.timeline.naming import rivals  # noqa: PLC0415
 
     evidence = evidence_of(shared)
-    found = findings_of(shared, evidence)
+    found = findings_of(shared, evidence, settings=settings)
     kill, known = kill_named(found, asked["key"])
     death = known.death
     killed = {id(other.run) for other in found.history.deaths if other is not death and other.run is not None}

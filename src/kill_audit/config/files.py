@@ -23,8 +23,9 @@ HOST: Final = Path("/etc/kill-audit/config.toml")
 _PYPROJECT: Final = "pyproject.toml"
 _SHORT: Final = frozenset({"run-log", "results", "ledger"})  # `run-log = "URL"` is `[run-log] url = "URL"`
 _PATH_OPTIONS: Final = frozenset({"files", "directories", "root", "write", "python"})
+# A password may hold what it should not (`/`), while HOST:PORT/ is none.
 _PASSWORD: Final = re.compile(
-    r"[A-Za-z][\w+.-]*://(?:[^\s/?#@]*:[^\s/?#@]+@|\S*[?&](?:password|passwd|secret|token)=)"
+    r"[A-Za-z][\w+.-]*://(?:[^\s/?#@:]*:(?![0-9]+/)[^\s@]+@|\S*[?&](?:password|passwd|secret|token)=)"
 )
 
 

@@ -186,7 +186,7 @@ def _wrong_form(value: str, form: Form) -> str | None:
             case Form.FAIL_ON:
                 return _wrong_fail_on(value)
             case Form.ZONE:
-                return None if _is_zone(value) else f"there is no time zone {value!r}; `timedatectl list-timezones`"
+                return None if _is_zone(value) else f"there is no time zone {value!r}; timedatectl list-timezones"
             case Form.MATCH:
                 if re.fullmatch(r"_{0,2}[A-Z][A-Z0-9_]*=.*", value, re.DOTALL) is None:
                     return f"{value!r} is no journal match; write FIELD=VALUE, as in SYSLOG_IDENTIFIER=deploy"

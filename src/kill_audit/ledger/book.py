@@ -32,7 +32,10 @@ from kill_audit.report import totals
 
 T = TypeVar("T")
 
-UNWATCHED: Final = 3_600_000_000  # microseconds that may be missing from a period that is compared with another
+UNWATCHED: Final = 3_600_000_000
+"""Microseconds that may be missing from a period that is compared with another, and at most a part of it."""
+_PART: Final = 50
+
 _TRIES: Final = 3
 _END: Final = 2**62  # after every moment
 _AT_ONCE: Final = 500  # ids in one statement
@@ -164,10 +167,10 @@ class Ledger:
         """Count the period before a window, for `previous` of its document.
 
         The period is as long as the window; between the same times of day it is as many days of the zone's calendar.
-        None if the ledger did not watch the whole of it (up to an hour): half a week compares with none.
+        None if the ledger did not watch the whole of it (up to an hour, or a fiftieth): half a week is no week.
         """
         since, until = period_before(micros(window.since), micros(window.until), zone)
-        if until - since - length(self.seen(since, until)) > UNWATCHED:
+        if until - since - length(self.seen(since, until)) > min(UNWATCHED, (until - since) // _PART):
             return None
         return self.totals(since, until)
 

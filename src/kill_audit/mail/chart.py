@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kill_audit.mail.content import Bar
 
-WIDTH, HEIGHT, DPI = 5.6, 2.3, 200  # inches and dots per inch: sharp at 560 CSS pixels on a phone
+WIDTH, HEIGHT, DPI = 4.0, 1.9, 280  # inches and dots per inch: sharp at 560 CSS pixels, legible at 320
 INK, GREY, RED, PALE = "#1f2328", "#8c959f", "#b42318", "#e6e9ed"
 
 
@@ -27,7 +27,7 @@ def chart(bars: Sequence[Bar]) -> bytes | None:
     known = [bar.kills or 0 for bar in bars]
     bad = [bar.unrecorded or 0 for bar in bars]
     most = max([*known, 1])
-    axes.bar(places, bad, color=RED, width=0.62, label="no row, or stuck open")
+    axes.bar(places, bad, color=RED, width=0.62)
     axes.bar(places, [all_ - some for all_, some in zip(known, bad, strict=True)], bottom=bad, color=GREY, width=0.62)
     for place, bar in enumerate(bars):
         if not bar.whole:
@@ -47,6 +47,16 @@ def chart(bars: Sequence[Bar]) -> bytes | None:
     image = io.BytesIO()
     figure.savefig(image, format="png", metadata={"Software": None})
     return image.getvalue()
+
+
+def legend(bars: Sequence[Bar]) -> str:
+    """Say what the picture's marks mean, as far as it has any."""
+    said = ["Red: no run row, or one stuck open."] if any(bar.unrecorded for bar in bars) else []
+    if not all(bar.whole for bar in bars):
+        said.append("Hatched, ≥: not every day of that week is covered.")
+    if any(bar.kills is None for bar in bars):
+        said.append("?: nothing of it was read.")
+    return " ".join(said)
 
 
 def described(bars: Sequence[Bar]) -> str:

@@ -6,6 +6,7 @@ with its picture, which the HTML names by Content-ID (RFC 2392). Headers say tha
 """
 
 import datetime as dt
+from email import policy
 from email.message import EmailMessage
 from email.utils import format_datetime
 from functools import cache
@@ -13,13 +14,16 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kill_audit.errors import KillAuditError
-from kill_audit.mail.chart import chart, described
+from kill_audit.mail.chart import chart, described, legend
 from kill_audit.mail.content import Content, Summary, content, lost, spark
 from kill_audit.mail.parties import Parties
 from kill_audit.mail.text import text
 from kill_audit.render.printable import printable
 
 _SUBJECT_LONGEST = 200
+# A header that is folded right after its name is read back with a blank in front; up to 998 octets need no folding
+# (RFC 5322, section 2.1.1).
+_POLICY = policy.SMTP.clone(max_line_length=998)
 
 
 def compose(
@@ -81,7 +85,7 @@ def failure_key(error: KillAuditError, parties: Parties, *, period: str, date: d
 
 
 def _message(subject: str, parties: Parties, *, date: dt.datetime, key: str, thread: bool) -> EmailMessage:
-    message = EmailMessage()
+    message = EmailMessage(policy=_POLICY)
     message["From"] = parties.sender
     message["To"] = parties.recipients
     message["Subject"] = subject if len(subject) <= _SUBJECT_LONGEST else f"{subject[: _SUBJECT_LONGEST - 1]}…"
@@ -102,7 +106,7 @@ def _html(said: Content, cid: str | None) -> str:
         picture=cid,
         described=described(said.bars),
         spark=spark([bar.kills for bar in said.bars]),
-        not_whole=not all(bar.whole for bar in said.bars),
+        legend=legend(said.bars) if cid else "",
         lost=lost,
     )  # fmt: skip
 

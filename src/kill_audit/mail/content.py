@@ -5,11 +5,12 @@ document are made printable first, so that none can forge a line or a header.
 """
 
 import datetime as dt
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kill_audit import texts
-from kill_audit.document import Document, Kill, Totals, micros
+from kill_audit.document import Deploy, Document, Kill, Totals, micros
 from kill_audit.ledger import Week, covered, covered_days
 from kill_audit.render import figures, headline
 from kill_audit.render.figures import Share, place
@@ -209,9 +210,9 @@ def _numbers(document: Document) -> Iterator[Number]:
     if document.run_log is not None:
         yield _number("no run row", "missing", now, known)
         yield _number("row stuck open", "stuck", now, known)
-        yield _number("ghost rows", "ghosts", now, known)
+        yield _number("ghost row" if now.ghosts == 1 else "ghost rows", "ghosts", now, known)
     if now.blind_deaths or (before is not None and before.blind_deaths):
-        yield _number("blind deaths", "blind_deaths", now, before)
+        yield _number("blind death" if now.blind_deaths == 1 else "blind deaths", "blind_deaths", now, before)
 
 
 def _number(label: str, key: str, now: Totals, before: Totals | None, *, bad: bool = True) -> Number:
@@ -221,7 +222,10 @@ def _number(label: str, key: str, now: Totals, before: Totals | None, *, bad: bo
 
 def _item(kill: Kill, clock: Clock) -> Item:
     moment = clock.at(kill.at)
-    verdict = f"row: {kill.verdict}" if kill.verdict is not None else "no run log given"
+    known = texts.load().verdicts
+    verdict = "no run log given"
+    if kill.verdict is not None:
+        verdict = known[kill.verdict].title if kill.verdict in known else kill.verdict
     return Item(
         id=kill.id,
         task=reference(kill.task) if kill.task.name or kill.task.id else _candidates(kill),
@@ -252,13 +256,20 @@ def _deploys(document: Document, clock: Clock) -> Iterator[str]:
         if share.deploy is None:
             yield f"outside any deploy: {share.kills:,} killed{where}"
         else:
-            yield f"{share.deploy.label}, {clock.at(share.deploy.since)}: {share.kills:,} killed{where}"
+            yield f"{_deploy_name(share.deploy, clock)}: {share.kills:,} killed{where}"
     if len(shares) > LISTED:
         yield f"and {count(len(shares) - LISTED, 'more deploy')}"
 
 
+def _deploy_name(deploy: Deploy, clock: Clock) -> str:
+    """Its time, and its label unless that is but the time again."""
+    utc = dt.datetime.fromisoformat(deploy.since).astimezone(dt.UTC)
+    since = clock.at(deploy.since)
+    return since if deploy.label == f"{utc:%Y-%m-%d %H:%M} UTC" else f"{deploy.label}, {since}"
+
+
 def _bars(summary: Summary) -> Iterator[Bar]:
-    if not summary.weeks:
+    if all(week.kills is None for week in summary.weeks):
         return
     for week in summary.weeks:
         kills = week.kills
@@ -322,9 +333,8 @@ def _steps(document: Document, clock: Clock) -> Iterator[tuple[str, str]]:
 
 def _spelt(moment: str, clock: Clock) -> str:
     local = dt.datetime.fromisoformat(moment).astimezone(clock.zone)
-    if local.time() == dt.time():
-        return f"{local:{_DATE}}"
-    return f"'{local:%Y-%m-%d %H:%M:%S}'"
+    written = f"{local:{_DATE}}" if local.time() == dt.time() else f"{local:{_DATE} %H:%M:%S}"
+    return shlex.quote(f"{written} UTC" if clock.short == "UTC" else written)
 
 
 def spark(values: Sequence[int | None]) -> str:

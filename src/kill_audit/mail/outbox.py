@@ -88,12 +88,12 @@ class Outbox:
         return tuple(sorted(found, key=lambda letter: (letter.written, letter.key)))
 
     def put(self, letter: Letter) -> None:
-        """Put a mail in; one of the same name is replaced, and keeps its turn."""
-        path = self._path(letter.key)
+        """Put a mail in; one of the same name is replaced, and keeps its turn and whoever has it already."""
         for known in self.waiting():
             if known.key == letter.key:
-                letter = msgspec.structs.replace(letter, written=known.written)
-        self._write(path, msgspec.json.encode(letter))
+                left = tuple(address for address in letter.recipients if address in known.recipients)
+                letter = msgspec.structs.replace(letter, written=known.written, recipients=left)
+        self._write(self._path(letter.key), msgspec.json.encode(letter))
 
     def drop(self, letter: Letter) -> None:
         """Take a mail out that was sent."""

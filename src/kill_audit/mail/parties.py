@@ -58,7 +58,7 @@ def parties(sender: str, recipients: Sequence[str], label: str) -> Parties:
     Raises:
         MailError: one is no address, or there is no recipient.
     """
-    to = tuple(dict.fromkeys(_addresses(recipients, "--to")))
+    to = tuple({address.addr_spec: address for address in _addresses(recipients, "--to")}.values())
     if not to:
         raise MailError("nobody to mail to", hint="name somebody: --to ops@example.org, or to = [...] in [mail]")
     [one, *more] = _addresses([sender], "--from")

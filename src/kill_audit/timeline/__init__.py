@@ -5,7 +5,7 @@ Rules of this room: it knows what happened to tasks and processes, and never why
 
 from kill_audit.timeline.deaths import Blind, Death, IdleExit, Spared
 from kill_audit.timeline.follow import Follower
-from kill_audit.timeline.join import History, Receipt, Twice, join, second_look
+from kill_audit.timeline.join import History, Receipt, Twice, join, overlapping, second_look
 from kill_audit.timeline.lives import Ending, Life, LifeEnd
 from kill_audit.timeline.naming import Name
 from kill_audit.timeline.partial import End, Group, Mark, Partial, Run, Segment, Stretch, hash_of
@@ -34,6 +34,7 @@ __all__ = [
     "Twice",
     "hash_of",
     "join",
+    "overlapping",
     "second_look",
     "stops_of",
 ]

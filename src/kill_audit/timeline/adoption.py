@@ -29,11 +29,16 @@ def adopted(partials: Sequence[Partial], boots: Boots) -> tuple[Partial, ...]:
                 group = group_of(event)
                 for match in _NODE.finditer(event.seen.text):
                     owners[match["node"]].add((group.machine, group.unit))
-    return tuple(_adopted(partial, owners, boots) for partial in partials) if owners else tuple(partials)
+    nodes: dict[Group, set[str]] = defaultdict(set)
+    for partial in partials:
+        for segment in partial.segments:
+            if segment.node and not partial.vouched:
+                nodes[segment.group].add(segment.node)
+    named = set().union(*nodes.values()) if len(nodes) == 1 else set()
+    return tuple(_adopted(partial, named, owners, boots) for partial in partials) if owners else tuple(partials)
 
 
-def _adopted(partial: Partial, owners: dict[str, set[tuple[str, str]]], boots: Boots) -> Partial:
-    nodes = {segment.node for segment in partial.segments if segment.node}
+def _adopted(partial: Partial, nodes: set[str], owners: dict[str, set[tuple[str, str]]], boots: Boots) -> Partial:
     units = owners.get(next(iter(nodes)), set()) if len(nodes) == 1 else set()
     if partial.vouched or len(units) != 1:
         return partial

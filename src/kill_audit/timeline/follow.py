@@ -91,9 +91,11 @@ class _OpenSegment:
         self.receipts = 0
         self.dispatched = 0
         self.drained = 0
+        self.finished = 0
         self.recycled = 0
         self.informed = False
         self.stopping = False
+        self.stopped_at: Micros | None = None
         self.last_death_at: Micros = 0
         self.reordered = False
         self.furthest = (-1, 0.0)  # the highest number seen to end, and when it had started
@@ -150,6 +152,10 @@ class _OpenSegment:
             receipts=self.receipts,
             dispatched=self.dispatched,
             drained=self.drained,
+            finished=self.finished,
+            stopping=self.stopping,
+            stopped_at=self.stopped_at,
+            furthest=self.furthest,
             recycled=self.recycled,
             informed=self.informed,
             reordered=self.reordered,
@@ -311,6 +317,7 @@ class Follower:
             segment.concurrency, segment.pool = event.concurrency, event.pool
         elif isinstance(event, events.Shutdown | events.Reexec):
             segment.stopping = True
+            segment.stopped_at = segment.stopped_at or event.at
         elif isinstance(event, _DEATHS):
             segment.last_death_at = event.at
             for run in segment.open.values():
@@ -422,14 +429,17 @@ class Follower:
         if accepted_pid is not None:
             facts.setdefault("accepted", mark)
             facts.setdefault("accepted_pid", accepted_pid)
-        elif is_child(process) or not process:
+        else:  # a soft time limit is the main process's word: it shows that the run had begun, not where
+            own = is_child(process) or not process
             facts.setdefault("spoke", mark)
-            facts.setdefault("spoke_pid", pid or None)
-            facts.setdefault("spoke_process", process)
+            facts.setdefault("spoke_pid", (pid or None) if own else None)
+            facts.setdefault("spoke_process", process if own else "")
 
     def _ended(self, end: End, *, countdown: float) -> None:
         if end.process:
             self._busy.pop((end.group, end.process), None)
+        if end.runtime_s is not None:
+            self._runtimes[end.group.unit, end.task_name][runtime_bucket(end.runtime_s)] += 1
         task_hash = hash_of(end.task_id)
         runs = self._open.get(end.task_id, [])
         here = [run for run in runs if run.facts["group"] == end.group and run.end is None]
@@ -480,13 +490,12 @@ class Follower:
             segment.open.pop(id(run), None)
             if end.runtime_s is not None:
                 segment.had_started(run, end.mark.at - end.runtime_s * _SECOND)
+            segment.finished += end.finished
             segment.drained += segment.stopping and end.finished
         runs = self._open[end.task_id]
         runs.remove(run)
         if not runs:
             del self._open[end.task_id]
-        if end.runtime_s is not None:
-            self._runtimes[end.group.unit, end.task_name][runtime_bucket(end.runtime_s)] += 1
         if end.kind is Line.RETRIED and cancel and not run.witness:
             self._retried[run.hash] += 1
         if not cancel or run.witness or run.hash in self._keep:
@@ -516,6 +525,8 @@ class Follower:
             events=self._worth_keeping(),
             finished=np.sort(np.fromiter(self._finished, np.uint64, len(self._finished))),
             repeated=frozenset(self._repeated),
+            due=dict(self._due),
+            busy=dict(self._busy),
             retried=dict(self._retried),
             runtimes={key: tuple(sorted(counts.items())) for key, counts in self._runtimes.items()},
         )

@@ -88,6 +88,36 @@ def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
     return wanted
 
 
+def overlapping(partials: Sequence[Partial]) -> tuple[tuple[int, ...], ...]:
+    """Find the sources that tell of one main process at the same time: they hold some of the same entries.
+
+    A journal's files follow one another; what one process wrote lies in one of them at a time. Returns clusters of
+    indexes, each of at least two.
+    """
+    spans: dict[tuple[Group, int], list[tuple[Micros, Micros, int]]] = defaultdict(list)
+    for place, partial in enumerate(partials):
+        for segment in partial.segments:
+            spans[segment.group, segment.main_pid].append((segment.first_at, segment.last.at, place))
+    parent = list(range(len(partials)))
+
+    def root(place: int) -> int:
+        while parent[place] != place:
+            place = parent[place]
+        return place
+
+    for found in spans.values():
+        found.sort()
+        latest = found[0]
+        for first, last, place in found[1:]:
+            if place != latest[2] and first < latest[1]:
+                parent[root(place)] = root(latest[2])
+            latest = max(latest, (first, last, place), key=lambda one: one[1])
+    clusters: dict[int, list[int]] = defaultdict(list)
+    for place in range(len(partials)):
+        clusters[root(place)].append(place)
+    return tuple(tuple(places) for places in clusters.values() if len(places) > 1)
+
+
 # -- joining --------------------------------------------------------------
 
 
@@ -151,6 +181,7 @@ def _told(partials: Sequence[Partial]) -> Told:
                 seen.add(key)
                 every.append(event)
     every.sort(key=lambda event: event.at)
+    every = _heard(every, partials)
     worker: dict[tuple[Group, int], list[WorkerEvent]] = defaultdict(list)
     units: dict[tuple[str, str, str], list[UnitEvent]] = defaultdict(list)
     other: list[Event] = []
@@ -168,6 +199,22 @@ def _told(partials: Sequence[Partial]) -> Told:
         units={key: tuple(found) for key, found in units.items()},
         other=tuple(other),
     )
+
+
+def _heard(every: Sequence[Event], partials: Sequence[Partial]) -> list[Event]:
+    """Tell exits when their process was last heard of, where an earlier source says it."""
+    busy: dict[tuple[Group, str], list[Micros]] = defaultdict(list)
+    for partial in partials:
+        for key, at in partial.busy.items():
+            busy[key].append(at)
+    found: list[Event] = []
+    for event in every:
+        if isinstance(event, events.ChildExited) and event.heard_at is None:
+            before = [at for at in busy.get((group_of(event), event.child), ()) if at <= event.at]
+            found.append(replace(event, heard_at=max(before)) if before else event)
+        else:
+            found.append(event)
+    return found
 
 
 def _lend_to_text(
@@ -198,25 +245,80 @@ def _runs_with_ends(partials: Sequence[Partial]) -> tuple[list[tuple[int, Run]],
         for end in partial.ends:
             ends[end.task_id].setdefault((end.mark.at, end.pid, end.kind), end)
         for run in partial.runs:
+            if run.received is None and run.end is not None:  # its receipt may be in another source
+                ends[run.task_id].setdefault((run.end.mark.at, run.end.pid, run.end.kind), run.end)
             key = (run.group, run.main_pid, run.task_id, run.first_at)
             known = runs.get(key)
             if known is None or (known[1].end is None and run.end is not None):
                 runs[key] = (number, run)
+    runs = _reunited(runs)
     by_id: dict[str, list[_Key]] = defaultdict(list)
     for key, (_, run) in runs.items():
         by_id[run.task_id].append(key)
-    finished: dict[str, list[End]] = defaultdict(list)
     for task_id, keys in by_id.items():
         loose = sorted(ends.get(task_id, {}).values(), key=lambda end: end.mark.at)
         _settle(runs, sorted(keys, key=lambda key: runs[key][1].first_at), loose)
         for key in keys:
-            end_of_run = runs[key][1].end
-            if end_of_run is not None:
-                ends[task_id].setdefault((end_of_run.mark.at, end_of_run.pid, end_of_run.kind), end_of_run)
-    for task_id, found in ends.items():
-        finished[task_id] = sorted(found.values(), key=lambda end: end.mark.at)
-    kept = _without_late_words(partials, runs)
-    return kept, {task_id: tuple(found) for task_id, found in finished.items()}
+            last = runs[key][1].end
+            if last is not None:
+                ends[task_id].setdefault((last.mark.at, last.pid, last.kind), last)
+    finished = {task_id: tuple(sorted(found.values(), key=lambda end: end.mark.at)) for task_id, found in ends.items()}
+    return _without_late_words(partials, _waiting(partials, runs)), finished
+
+
+def _reunited(runs: dict[_Key, tuple[int, Run]]) -> dict[_Key, tuple[int, Run]]:
+    """Give words of a run whose receipt is in another source to the receipt that they followed."""
+    whole = {key: found for key, found in runs.items() if found[1].received is not None}
+    by_id: dict[str, list[_Key]] = defaultdict(list)
+    for key, (_, run) in whole.items():
+        by_id[run.task_id].append(key)
+    for key, (number, run) in runs.items():
+        if run.received is not None:
+            continue
+        before = [
+            other
+            for other in by_id.get(run.task_id, ())
+            if whole[other][1].group == run.group
+            and whole[other][1].first_at <= run.first_at
+            and (whole[other][1].end is None or whole[other][1].end == run.end)
+        ]
+        if not before:
+            whole[key] = (number, run)
+            continue
+        place = max(before, key=lambda other: whole[other][1].first_at)
+        first, known = whole[place]
+        whole[place] = (first, _with_words(known, run))
+    return whole
+
+
+def _with_words(known: Run, words: Run) -> Run:
+    if known.accepted is None and words.accepted is not None:
+        known = replace(known, accepted=words.accepted, accepted_pid=words.accepted_pid)
+    if known.spoke is None and words.spoke is not None:
+        known = replace(known, spoke=words.spoke, spoke_pid=words.spoke_pid, spoke_process=words.spoke_process)
+    return known
+
+
+def _waiting(partials: Sequence[Partial], runs: dict[_Key, tuple[int, Run]]) -> dict[_Key, tuple[int, Run]]:
+    """Let retried tasks wait whose countdown another source tells of: they had no number yet when they were received."""
+    due: dict[str, Micros] = {}
+    for partial in partials:
+        due.update(partial.due)
+    late = {
+        key: due[run.task_id]
+        for key, (_, run) in runs.items()
+        if run.task_id in due and run.received is not None and run.received.at < due[run.task_id] and not run.waits
+    }
+    for key, moment in late.items():
+        number, run = runs[key]
+        if run.number is None:
+            continue
+        for other, (source, later) in list(runs.items()):
+            same = source == number and later.group == run.group and later.main_pid == run.main_pid
+            if same and later.number is not None and later.number > run.number and later.first_at < moment:
+                runs[other] = (source, replace(later, number=later.number - 1))
+        runs[key] = (number, replace(run, number=None, waits=run.end is None))
+    return runs
 
 
 def _settle(runs: dict[_Key, tuple[int, Run]], keys: Sequence[_Key], loose: Sequence[End]) -> None:
@@ -236,7 +338,7 @@ def _settle(runs: dict[_Key, tuple[int, Run]], keys: Sequence[_Key], loose: Sequ
             continue
         key = _whose(end, open_keys, runs)
         number, run = runs[key]
-        runs[key] = (number, replace(run, end=end, waits=False))
+        runs[key] = (number, replace(run, end=end, waits=False, settled_late=True))
 
 
 def _whose(end: End, keys: Sequence[_Key], runs: Mapping[_Key, tuple[int, Run]]) -> _Key:

@@ -266,12 +266,44 @@ def _merge(draft: _Draft, runs: Sequence[tuple[int, Run]], hosts: Mapping[str, s
         first_at=first.first_at,
         last=max((segment.last for segment in segments), key=lambda mark: mark.at),
         receipts=receipts,
-        drained=sum(segment.drained for segment in segments),
+        drained=_drained(segments, runs),
         recycled=sum(segment.recycled for segment in segments),
         informed=any(segment.informed for segment in segments),
-        numbered=first.started is not None and not overlap and not any(segment.reordered for segment in segments),
+        numbered=first.started is not None and not overlap and not _reordered(draft, base, placed),
         vouched=vouched,
         runs=placed,
+    )
+
+
+def _drained(segments: Sequence[Segment], runs: Sequence[tuple[int, Run]]) -> int:
+    """Count the runs that ended after a shutdown began, also where another source tells of the shutdown."""
+    drained, stopping = 0, False
+    for segment in segments:
+        drained += segment.finished if stopping else segment.drained
+        stopping |= segment.stopping
+    begun = min((segment.stopped_at for segment in segments if segment.stopped_at is not None), default=None)
+    if begun is None:
+        return drained
+    loose = [run.end for _, run in runs if run.settled_late and run.end is not None]
+    return drained + sum(1 for end in loose if end.finished and end.mark.at >= begun)
+
+
+def _reordered(draft: _Draft, base: Mapping[int, tuple[int, int]], runs: Sequence[Run]) -> bool:
+    """Whether a run started after one that was received later: some waited unseen, and the numbers do not hold."""
+    if any(segment.reordered for _, segment in draft.segments):
+        return True
+    furthest = [
+        (segment.furthest[0] + base[number][1], segment.furthest[1])
+        for number, segment in draft.segments
+        if segment.furthest[0] >= 0
+    ]
+    started = [
+        (run.number, run.end.mark.at - run.end.runtime_s * SECOND)
+        for run in runs
+        if run.settled_late and run.number is not None and run.end is not None and run.end.runtime_s is not None
+    ]
+    return any(
+        later > number and begun + CLOSE < at for number, at in started for later, begun in (*furthest, *started)
     )
 
 

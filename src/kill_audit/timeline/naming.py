@@ -378,6 +378,8 @@ def ended_just_before(life: Life, loss: Loss, claimed: Collection[int]) -> Run |
     moment = loss.event.at
     left = [run for run in open_at(life, moment, claimed) if _may_be_lost(run, [loss])]
     job = loss.event.job
+    if any(_spoke_there(run, exit_, life) for run in left for exit_ in loss.exits):
+        return None
     explains = any(run.number is None or job is None or run.number >= job for run in left)
     for run in reversed(life.runs):
         end = run.end

@@ -59,7 +59,8 @@ class Run:
 
     `received` is None where only later lines were read. `number`: which job it is if no task waited unseen, counted
     from 0 in its life's source (None while it waits for its time). `order`: its place among the receipts. `spoke`:
-    the first line of its own, with the pid and name of the process that wrote it.
+    the first line of its own, with the pid and name of the process that wrote it. `settled_late`: `join` found its
+    end, not `follow`.
     """
 
     group: Group
@@ -76,6 +77,7 @@ class Run:
     spoke_pid: int | None = None
     spoke_process: str = ""
     end: End | None = None
+    settled_late: bool = False
 
     @property
     def first_at(self) -> Micros:
@@ -106,6 +108,10 @@ class Segment:
     receipts: int
     dispatched: int
     drained: int
+    finished: int
+    stopping: bool
+    stopped_at: Micros | None
+    furthest: tuple[int, float]
     recycled: int
     informed: bool
     wrote_as_child: bool
@@ -128,7 +134,12 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partial:
-    """What `follow` made of one source."""
+    """What `follow` made of one source.
+
+    `finished`: hashes of finished ids, ascending; `repeated`: of those seen again afterwards. `due`: when retried
+    tasks come due that were not received again yet. `busy`: pool processes by when they were last heard of.
+    `retried`: how often an id was retried. `runtimes`: by unit and task name, pairs of histogram bucket and count.
+    """
 
     source: str
     entries: int = 0
@@ -140,6 +151,8 @@ class Partial:
     events: tuple[Event, ...] = ()
     finished: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
     repeated: frozenset[int] = frozenset()
+    due: dict[str, Micros] = field(default_factory=dict)
+    busy: dict[tuple[Group, str], Micros] = field(default_factory=dict)
     retried: dict[int, int] = field(default_factory=dict)
     runtimes: dict[tuple[str, str], tuple[tuple[int, int], ...]] = field(default_factory=dict)
     vouched: bool = True

@@ -45,10 +45,9 @@ Section = Mapping[str, Sequence[str]]
 
 def from_files(unit: str, root: Path) -> UnitSettings | None:
     """Read a unit's settings from the files below `root`; None if there is no file of it, or it is masked."""
-    fragment = next(
-        (path for name in _names(unit) for folder in LOAD_PATH if (path := root / folder / name).is_file()), None
-    )
-    if fragment is None:
+    places = (_within(root / folder / name, root) for name in _names(unit) for folder in LOAD_PATH)
+    fragment = next((place for place in places if place is not None), None)
+    if fragment is None or not fragment.is_file() or not fragment.stat().st_size:  # an empty file masks a unit too
         return None
     service = _section("Service", [fragment, *_drop_ins(unit, root)])
     manager = configuration("system.conf", "Manager", root)
@@ -75,6 +74,18 @@ def configuration(name: str, section: str, root: Path) -> Section:
 
 
 # -- which files --------------------------------------------------------------
+
+
+def _within(path: Path, root: Path) -> Path | None:
+    """Follow a link as the system at `root` would; None if there is nothing. A link to /dev/null is a mask."""
+    for _ in range(8):
+        if not path.is_symlink():
+            break
+        target = path.readlink()
+        path = root / str(target).lstrip("/") if target.is_absolute() else path.parent / target
+        if target == Path("/dev/null"):
+            return Path("/dev/null")
+    return path if path.exists() else None
 
 
 def _names(unit: str) -> tuple[str, ...]:
