@@ -384,9 +384,6 @@ def test_reasons_and_evidence(scene: Scene) -> None:
     assert [one.at for one in kill.evidence] == sorted(one.at for one in kill.evidence)
 
 
-@pytest.mark.xfail(
-    reason="a kill command that names no pid is taken to be about the worker, whatever it names", strict=True
-)
 @pytest.mark.parametrize("command", ["systemctl kill nginx.service", "pkill -9 nginx", "killall -9 postgres"])
 def test_sudo_kill_of_others(command: str) -> None:
     """A kill through sudo that names another unit or program killed no worker."""

@@ -326,12 +326,12 @@ label = "x"
         (
             {"assume-timezone": "Berlin"},
             "assume-timezone",
-            "there is no time zone 'Berlin'; `timedatectl list-timezones`",
+            "there is no time zone 'Berlin'; timedatectl list-timezones",
         ),
         (
             {"assume-timezone": "../etc"},
             "assume-timezone",
-            "there is no time zone '../etc'; `timedatectl list-timezones`",
+            "there is no time zone '../etc'; timedatectl list-timezones",
         ),
         ({"units": ["a", 1]}, "units[2]", "must be text in quotes, and is a number"),
         ({"files": ""}, "files", "is empty"),

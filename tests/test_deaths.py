@@ -378,7 +378,6 @@ def test_exceptions() -> None:
     assert nothing(audited(unit.journal))
 
 
-@pytest.mark.xfail(reason="B6: runs cancelled with the broker connection are not reported", strict=True)
 def test_cancelled_on_connection_loss() -> None:
     """A late-acknowledged run that the worker ends itself because its broker is gone, was cut off: a kill."""
     unit = running("t1", "t2")

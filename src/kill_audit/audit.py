@@ -96,7 +96,7 @@ def examine(
 
 
 def partials_of(sources: Sequence[Source], question: Question, each: Each) -> tuple[Partial, ...]:
-    """Scan every source, together those that overlap, and those again in which something cancelled matters after all."""
+    """Scan every source: those that overlap together, and those again in which something cancelled matters."""
     partials = list(each(scan, [(source, question) for source in sources]))
     sources, partials = _apart(list(sources), partials, question, each)
     again = timeline.second_look(partials)

@@ -120,9 +120,15 @@ class _Pen:
             return
         realtime, monotonic, pid, origin, message, cursor = (tuple(column) for column in self.columns)
         yield Batch(
-            realtime=realtime, monotonic=monotonic, pid=pid, origin=origin, origins=tuple(self.origins), message=message,
-            cursor=cursor, fields=tuple(self.fields),
-        )  # fmt: skip
+            realtime=realtime,
+            monotonic=monotonic,
+            pid=pid,
+            origin=origin,
+            origins=tuple(self.origins),
+            message=message,
+            cursor=cursor,
+            fields=tuple(self.fields),
+        )
         for column in self.columns:
             column.clear()
         self.fields.clear()

@@ -18,10 +18,10 @@ FATES = {
 }
 
 
-def differences(report: dict[str, Any], truth: Truth, table: str | None = None) -> list[str]:
+def differences(report: dict[str, Any], truth: Truth, table: str) -> list[str]:
     """Return a line for everything that the report says wrongly; none if it tells the truth.
 
-    `table`: the run log's table that the report was reconciled with, if it was.
+    `table`: the run log's table that the report was reconciled with.
     """
     return [
         *_kills(report, truth, table),
@@ -31,7 +31,7 @@ def differences(report: dict[str, Any], truth: Truth, table: str | None = None) 
     ]
 
 
-def _kills(report: dict[str, Any], truth: Truth, table: str | None) -> Iterator[str]:
+def _kills(report: dict[str, Any], truth: Truth, table: str) -> Iterator[str]:
     found: list[dict[str, Any]] = list(report["kills"])
     for kill in truth.kills:
         same = _same_kill(kill, found, nameable=truth.scenario.nameable)
@@ -48,8 +48,8 @@ def _kills(report: dict[str, Any], truth: Truth, table: str | None) -> Iterator[
         at = datetime.fromisoformat(same["at"]).timestamp()
         if not kill.run.started <= at <= truth.until:
             yield f"at {same['at']}, which is outside of the run's life: {_words(kill)}"
-        expected = table and verdict(kill, truth, table)
-        if expected and same["task"]["id"] and same["verdict"] != expected:
+        expected = verdict(kill, truth, table)
+        if same["task"]["id"] and same["verdict"] != expected:
             yield f"verdict {same['verdict']} for {expected}: {_words(kill)}"
     for extra in found:
         yield f"extra: {extra['at']} {extra['unit']} {extra['task']['name']}[{extra['task']['id']}] {extra['cause']}"

@@ -1,7 +1,7 @@
 """The Debian that the lab boots: made once, kept between runs, never written to again (a boot lays a folder over it).
 
-It holds systemd, Redis, RabbitMQ, PostgreSQL, one virtual environment for each Celery, and one with all that kill-audit
-needs besides itself.
+It holds systemd, Redis, RabbitMQ, PostgreSQL, one virtual environment for each Celery, and one with all that
+kill-audit needs besides itself.
 """
 
 import hashlib

@@ -19,6 +19,7 @@ COMMANDS = {
     "show": "kill_audit.cli.show",
     "collect": "kill_audit.cli.collect",
     "mail": "kill_audit.cli.mail",
+    "schedule": "kill_audit.cli.schedule",
     "deploys": "kill_audit.cli.deploys",
     "units": "kill_audit.cli.units",
     "doctor": "kill_audit.cli.doctor",

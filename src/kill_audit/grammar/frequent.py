@@ -19,14 +19,7 @@ from kill_audit.events import Line
 from kill_audit.grammar.celery import RECORDS, is_child
 from kill_audit.grammar.ids import ID_BYTES, are_uuids, hashes_of
 
-Bytes = npt.NDArray[np.uint8]
-Words = npt.NDArray[np.uint64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-
 _BLOCK: Final = 8192  # lines looked at together, so that their windows stay in the processor's cache
-_WINDOW: Final = 64
-_REACH: Final = 192  # how far behind a line's end windows may look; lines nearer to the buffer's end are left out
 _ID: Final = 36
 
 
@@ -36,7 +29,8 @@ class Sure:
 
     `which`: places among the lines that were asked about, in any order. `id_at`: where the 36 bytes of the id begin in
     the buffer (0 for HEARD lines); `id_hash`: the id's hash (see `ids`; 0 for HEARD lines). `name`, `process`: places
-    in `names` and `processes`; -1 for a HEARD line's name.
+    in `names` and `processes`; -1 for a HEARD line's name. `silent`: places of lines of which it is sure that they say
+    nothing, neither of a task nor of anything else.
     """
 
     which: Ints
@@ -48,6 +42,7 @@ class Sure:
     number: npt.NDArray[np.float64]
     names: Sequence[str]
     processes: Sequence[str]
+    silent: Ints
 
 
 def sure_lines(buffer: Bytes, start: Ints, length: Ints) -> Sure:
@@ -58,18 +53,17 @@ def sure_lines(buffer: Bytes, start: Ints, length: Ints) -> Sure:
         start: where each line begins in it.
         length: how many bytes each has.
     """
-    text = _Buffer(buffer)
-    names, processes = _Words(text, _name_of), _Words(text, _process_of)
-    whole = _Found.joined(
-        [_Found.nothing()]
-        + [
-            found
-            for begin in range(0, len(start), _BLOCK)
-            for found in _sure_of_block(
-                text, start[begin : begin + _BLOCK], length[begin : begin + _BLOCK], begin, names, processes
-            )
-        ]
-    )
+    text = Buffer(buffer)
+    names, processes = Distinct(text, _name_of), Distinct(text, _process_of)
+    found, silent = [_Found.nothing()], [np.empty(0, np.int64)]
+    for begin in range(0, len(start), _BLOCK):
+        block = _Lines.asked(start, length, begin, begin + _BLOCK)
+        block = block.only(block.end + REACH <= len(text))
+        stamped, plain = _stamped(text, block, processes)
+        of_child = np.array([is_child(word) for word in processes.words], np.bool_)[stamped.process]
+        found += _of_tasks(text, stamped, names)
+        silent.append(plain.which[_are_silent(text, plain)])
+    whole = _Found.joined(found)
     return Sure(
         which=whole.which,
         kind=whole.kind,
@@ -80,95 +74,8 @@ def sure_lines(buffer: Bytes, start: Ints, length: Ints) -> Sure:
         number=whole.number,
         names=names.words,
         processes=processes.words,
+        silent=np.concatenate(silent),
     )
-
-
-# -- bytes ----------------------------------------------------------------
-
-
-class _Buffer:
-    """Bytes, and windows onto them."""
-
-    def __init__(self, data: Bytes) -> None:
-        self.data = data
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def window(self, at: Ints, width: int) -> Bytes:
-        """Give the `width` bytes from each offset on, as an array of shape (offsets, width)."""
-        rows = np.ndarray((max(0, len(self.data) - width + 1),), f"V{width}", self.data, strides=(1,))
-        taken: Bytes = rows[at].view(np.uint8).reshape(-1, width)
-        return taken
-
-    def words(self, at: Ints) -> Words:
-        """Give the eight bytes from each offset on, as one little-endian number."""
-        return self.window(at, 8).view(np.uint64).reshape(-1)
-
-
-def _word(text: bytes) -> int:
-    return int.from_bytes(text, "little")
-
-
-def _masks(size: int, words: int) -> Words:
-    """Give for each length up to `size` bytes the masks that keep so many bytes of `words` words."""
-    kept = [[(1 << 8 * min(max(length - 8 * word, 0), 8)) - 1 for word in range(words)] for length in range(size + 1)]
-    return np.array(kept, np.uint64)
-
-
-_KEEP: Final = _masks(_WINDOW, _WINDOW // 8)
-_KEEP_8: Final = _masks(8, 1)[:, 0]
-
-
-class _Words:
-    """Words of which few are distinct, numbered as they are met. `make` gives a word's text, None if it is not sure."""
-
-    _SLOT_BITS: Final = 12
-    _NEW: Final = -2
-    UNSURE: Final = -1
-
-    def __init__(self, text: _Buffer, make: Callable[[bytes], str | None]) -> None:
-        self._text = text
-        self._make = make
-        self._known: dict[bytes, int] = {}
-        self._hashes = np.zeros(1 << self._SLOT_BITS, np.uint64)
-        self._codes = np.full(1 << self._SLOT_BITS, self._NEW, np.int32)
-        self.words: list[str] = []
-
-    def codes(self, hashes: Words, at: Ints, length: Ints) -> npt.NDArray[np.int32]:
-        """Give the number of each word, -1 where it is not sure; a word lies at `at` and has this hash."""
-        slots = (hashes >> np.uint64(64 - self._SLOT_BITS)).astype(np.intp)
-        codes = self._codes[slots]
-        new = np.flatnonzero((self._hashes[slots] != hashes) | (codes == self._NEW))
-        if len(new):
-            _, first, where = np.unique(hashes[new], return_index=True, return_inverse=True)
-            found = [self._code(int(at[place]), int(length[place])) for place in new[first].tolist()]
-            codes[new] = np.array(found, np.int32)[where]
-            self._hashes[slots[new]] = hashes[new]
-            self._codes[slots[new]] = codes[new]
-        return codes
-
-    def _code(self, at: int, length: int) -> int:
-        raw = self._text.data[at : at + length].tobytes()
-        code = self._known.get(raw)
-        if code is None:
-            word = self._make(raw)
-            code = self.UNSURE if word is None else len(self.words)
-            if word is not None:
-                self.words.append(word)
-            self._known[raw] = code
-        return code
-
-
-# Random odd factors: a word's hash is the sum of its pieces, each times its factor, modulo 2**64.
-_FACTORS: Final = np.random.default_rng().integers(1, 1 << 63, _WINDOW // 8, np.uint64) * np.uint64(2) + np.uint64(1)
-
-
-def _hashed(window: Bytes, length: Ints) -> Words:
-    """Hash the first `length` bytes of each row of a window."""
-    words = window.view(np.uint64)
-    hashes: Words = (words & _KEEP[length, : words.shape[1]]) @ _FACTORS[: words.shape[1]]
-    return hashes
 
 
 _NAME: Final = re.compile(rb"[A-Za-z_][\w.-]*")
@@ -189,7 +96,7 @@ def _process_of(raw: bytes) -> str | None:
 # -- a line's parts ---------------------------------------------------------
 
 _STAMP: Final = b"[0000-00-00 00:00:00,000"  # 0: any digit
-_STAMP_END: Final = _word(b": ")
+_STAMP_END: Final = word(b": ")
 _TEXT_AT: Final = len(_STAMP) + 2
 
 
@@ -199,7 +106,7 @@ def _stamp_words() -> Iterable[tuple[int, int, int]]:
         text = _STAMP[begin : begin + 8]
         digits = bytes(0xF0 if byte == 0x30 else 0 for byte in text)
         fixed = bytes(0xF0 if byte == 0x30 else 0xFF for byte in text)
-        yield _word(fixed), _word(text), _word(digits)
+        yield word(fixed), word(text), word(digits)
 
 
 _STAMP_WORDS: Final = tuple(_stamp_words())
@@ -230,17 +137,17 @@ class _Lines:
         return _Lines(self.which[chosen], self.process[chosen], self.at[chosen], self.end[chosen])
 
 
-def _stamped(text: _Buffer, start: Ints, length: Ints, first: int, processes: _Words) -> _Lines:
+def _stamped(text: Buffer, start: Ints, length: Ints, first: int, processes: Distinct) -> _Lines:
     """Find the lines with the default log prefix, `[stamp: LEVEL/process] `."""
-    fit = np.flatnonzero((length > _TEXT_AT) & (start + length + _REACH <= len(text)))
-    window = text.window(start[fit], _WINDOW)
+    fit = np.flatnonzero((length > _TEXT_AT) & (start + length + REACH <= len(text)))
+    window = text.window(start[fit], WINDOW)
     close = (window[:, _TEXT_AT:] == ord("]")).argmax(axis=1) + _TEXT_AT
     stamped = _are_stamped(window) & (close > _TEXT_AT) & (close + 2 <= length[fit])
     fit, window, close = fit[stamped], window[stamped], close[stamped]
     begin = start[fit]
     stamped = text.data[begin + close + 1] == ord(" ")
     fit, window, close, begin = fit[stamped], window[stamped], close[stamped], begin[stamped]
-    hashes = _hashed(np.ascontiguousarray(window[:, 24:]), close - 24)
+    hashes = hashed(np.ascontiguousarray(window[:, 24:]), close - 24)
     process = processes.codes(hashes, begin + _TEXT_AT, close - _TEXT_AT)
     lines = _Lines(fit + first, process, begin + close + 2, begin + length[fit])
     return lines.only(process >= 0)
@@ -263,7 +170,7 @@ class _Found:
 
     @classmethod
     def of(
-        cls, text: _Buffer, kind: Line, lines: _Lines, name: "_Names", number: npt.NDArray[np.float64] | None = None
+        cls, text: Buffer, kind: Line, lines: _Lines, name: "_Names", number: npt.NDArray[np.float64] | None = None
     ) -> "_Found":
         """Keep the lines whose id is a UUID and whose name is sure."""
         window = text.window(name.id_at, ID_BYTES)
@@ -299,10 +206,10 @@ class _Names:
 
 
 def _sure_of_block(
-    text: _Buffer, start: Ints, length: Ints, first: int, names: _Words, processes: _Words
+    text: Buffer, start: Ints, length: Ints, first: int, names: Distinct, processes: Distinct
 ) -> Iterable[_Found]:
     lines = _stamped(text, start, length, first, processes)
-    task = text.words(lines.at) & _KEEP_8[len(_TASK)] == _word(_TASK)
+    task = text.words(lines.at) & KEEP_8[len(_TASK)] == word(_TASK)
     from_child = np.array([is_child(word) for word in processes.words], np.bool_)[lines.process]
     tasks, others = lines.only(task), lines.only(~task & from_child)
     received = _end_with(text, tasks, _RECEIVED)
@@ -317,35 +224,35 @@ _SUCCEEDED: Final = b"] succeeded in "
 _SPOKE: Final = b"]: "
 
 
-def _end_with(text: _Buffer, lines: _Lines, ending: bytes) -> Flags:
+def _end_with(text: Buffer, lines: _Lines, ending: bytes) -> Flags:
     """Tell which lines end with a text of 9 to 16 bytes."""
     rest = 16 - len(ending)
-    last: Flags = text.words(lines.end - 8) == _word(ending[-8:])
-    last &= text.words(lines.end - 16) >> np.uint64(8 * rest) == _word(ending[:-8])
+    last: Flags = text.words(lines.end - 8) == word(ending[-8:])
+    last &= text.words(lines.end - 16) >> np.uint64(8 * rest) == word(ending[:-8])
     return last & (lines.end - lines.at > len(_TASK) + _ID + len(ending) + 2)
 
 
-def _go_on_with(text: _Buffer, at: Ints, words: bytes) -> Flags:
+def _go_on_with(text: Buffer, at: Ints, words: bytes) -> Flags:
     """Tell where a text of at most 16 bytes lies."""
     first, second = words[:8], words[8:]
-    good: Flags = text.words(at) & _KEEP_8[len(first)] == _word(first)
+    good: Flags = text.words(at) & KEEP_8[len(first)] == word(first)
     if second:
-        good &= text.words(at + 8) & _KEEP_8[len(second)] == _word(second)
+        good &= text.words(at + 8) & KEEP_8[len(second)] == word(second)
     return good
 
 
-def _received(text: _Buffer, lines: _Lines, names: _Words) -> _Found:
+def _received(text: Buffer, lines: _Lines, names: Distinct) -> _Found:
     """`Task NAME[ID] received`: the id stands at a fixed distance from the line's end."""
     id_at = lines.end - len(_RECEIVED) - _ID
     at = lines.at + len(_TASK)
     size = id_at - 1 - at
-    good = np.flatnonzero((text.data[id_at - 1] == ord("[")) & (size <= _WINDOW))
+    good = np.flatnonzero((text.data[id_at - 1] == ord("[")) & (size <= WINDOW))
     lines, id_at, at, size = lines.only(good), id_at[good], at[good], size[good]
-    code = names.codes(_hashed(text.window(at, _WINDOW), size), at, size)
+    code = names.codes(hashed(text.window(at, WINDOW), size), at, size)
     return _Found.of(text, Line.RECEIVED, lines, _Names(code, id_at))
 
 
-def _succeeded(text: _Buffer, lines: _Lines, names: _Words) -> _Found:
+def _succeeded(text: Buffer, lines: _Lines, names: Distinct) -> _Found:
     """`Task NAME[ID] succeeded in SECONDSs: RESULT`."""
     lines, name = _named(text, lines, len(_TASK), _SUCCEEDED, names)
     at = name.id_at + _ID + len(_SUCCEEDED)
@@ -355,18 +262,18 @@ def _succeeded(text: _Buffer, lines: _Lines, names: _Words) -> _Found:
     return _Found.of(text, Line.SUCCEEDED, lines.only(good), name, number[good])
 
 
-def _named(text: _Buffer, lines: _Lines, skip: int, after: bytes, names: _Words) -> tuple[_Lines, _Names]:
+def _named(text: Buffer, lines: _Lines, skip: int, after: bytes, names: Distinct) -> tuple[_Lines, _Names]:
     """Find the lines that go on, after `skip` bytes, with `NAME[ID` and what comes after an id."""
     at = lines.at + skip
-    window = text.window(at, _WINDOW)
+    window = text.window(at, WINDOW)
     size = (window == ord("[")).argmax(axis=1)
     id_at = at + size + 1
     good = np.flatnonzero(_go_on_with(text, id_at + _ID, after) & (id_at + _ID + len(after) <= lines.end) & (size > 0))
-    code = names.codes(_hashed(window[good], size[good]), at[good], size[good])
+    code = names.codes(hashed(window[good], size[good]), at[good], size[good])
     return lines.only(good), _Names(code, id_at[good])
 
 
-def _own_lines(text: _Buffer, lines: _Lines, names: _Words) -> Iterable[_Found]:
+def _own_lines(text: Buffer, lines: _Lines, names: Distinct) -> Iterable[_Found]:
     """What a pool process says itself: a line that names its task in the default way, or any other text."""
     spoke, name = _named(text, lines, 0, _SPOKE, names)
     yield _Found.of(text, Line.SPOKE, spoke, name)
@@ -392,18 +299,18 @@ _BEGINNINGS: Final = frozenset(
 ) | {b"work"}
 
 
-def _say_nothing_else(text: _Buffer, lines: _Lines) -> Flags:
+def _say_nothing_else(text: Buffer, lines: _Lines) -> Flags:
     """Tell which texts can be no record of Celery's, no JSON, and do not name a task before a colon."""
-    size = np.minimum(lines.end - lines.at, _WINDOW)
-    words = text.window(lines.at, _WINDOW).view(np.uint64) & _KEEP[size]
+    size = np.minimum(lines.end - lines.at, WINDOW)
+    words = text.window(lines.at, WINDOW).view(np.uint64) & KEEP[size]
     window = words.view(np.uint8)
-    begin = words[:, 0] & _KEEP_8[4]
+    begin = words[:, 0] & KEEP_8[4]
     good = (window[:, 0] != ord("{")) & ~((window == ord("@")) | (window == 0x1B)).any(axis=1)
     for beginning in _BEGINNINGS:
-        good &= begin != _word(beginning)
+        good &= begin != word(beginning)
     bracket, colon = window == ord("["), (window == ord(":")) | (window == ord("]"))
     opens, closes = bracket.any(axis=1), colon.any(axis=1)
-    whole = lines.end - lines.at <= _WINDOW
+    whole = lines.end - lines.at <= WINDOW
     unnamed = np.where(closes, ~opens | (colon.argmax(axis=1) < bracket.argmax(axis=1)), whole & ~opens)
     return good & unnamed & (whole | (window == ord(" ")).any(axis=1))
 
@@ -415,7 +322,7 @@ _PLACES: Final = np.arange(_DIGITS)
 _TENS: Final = 10 ** np.arange(7, dtype=np.uint64)
 
 
-def _seconds(text: _Buffer, at: Ints, end: Ints) -> npt.NDArray[np.float64]:
+def _seconds(text: Buffer, at: Ints, end: Ints) -> npt.NDArray[np.float64]:
     """Read decimal numbers that an `s` ends, and then a colon or the line; -1 where it is not surely one.
 
     Microseconds are kept and what is beyond them is cut off, as the pattern does (`celery.seconds`).

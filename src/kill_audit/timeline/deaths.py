@@ -485,7 +485,7 @@ def _left_on(exit_: ChildExited, found: Findings, elsewhere: Elsewhere, *, repor
     left = [
         run
         for run in open_at(found.life, exit_.at, found.claimed)
-        if run.end is None and not run.waits and id(run) not in elsewhere.received_again
+        if run.end is None and not run.waits_at(exit_.at) and id(run) not in elsewhere.received_again
     ]
     own = [run for run in left if exit_.child == run.spoke_process or run.accepted_pid == exit_.child_pid]
     if own:
@@ -511,7 +511,7 @@ def _with_main_process(found: Findings, elsewhere: Elsewhere) -> None:
     if slots is not None:
         slots = max(0, slots - _not_replaced(life))
     open_runs = open_at(life, end.at, found.claimed, slack=CLOSE)
-    left = [run for run in open_runs if run.end is None and not run.waits]
+    left = [run for run in open_runs if run.end is None and not run.waits_at(end.at)]
     if not left:
         _blind(found, slots)
         return

@@ -51,6 +51,7 @@ _MAIN_ONLY = (
 _DEATHS = (events.ChildExited, events.TaskLost)
 _RECENT_RUNS = 32  # finished runs that a death may turn out to be about: the process died after its task's success
 _RECENT_SPAN = 15 * _SECOND
+_NEVER = 2**62
 _ECHO_SPAN = 2 * _SECOND
 _REORDER_TOLERANCE = 0.5 * _SECOND
 
@@ -58,7 +59,7 @@ _REORDER_TOLERANCE = 0.5 * _SECOND
 class _OpenRun:
     """A run that has not ended yet; becomes a `Run`."""
 
-    __slots__ = ("end", "facts", "hash", "number", "segment", "waits", "witness")
+    __slots__ = ("due", "end", "facts", "hash", "number", "segment", "waits", "witness")
 
     def __init__(self, segment: "_OpenSegment | None", task_hash: int, facts: dict[str, Any]) -> None:
         self.segment = segment
@@ -66,11 +67,12 @@ class _OpenRun:
         self.facts = facts
         self.number: int | None = None
         self.waits = False
+        self.due: Micros | None = None
         self.witness = False  # it was open when a pool process of its worker died
         self.end: End | None = None
 
     def closed(self) -> Run:
-        return Run(**self.facts, number=self.number, waits=self.waits, end=self.end)
+        return Run(**self.facts, number=self.number, waits=self.waits, due=self.due, end=self.end)
 
 
 class _OpenSegment:
@@ -383,7 +385,7 @@ class Follower:
         segment.receipts += 1
         due = self._due.pop(task_id, None)
         if due_s is not None:
-            due = int(due_s * _SECOND) or 2**62
+            due = int(due_s * _SECOND) or _NEVER
         if due is not None and due > mark.at:
             self._wait(segment, run, due)
         else:
@@ -405,7 +407,7 @@ class Follower:
     @staticmethod
     def _wait(segment: _OpenSegment, run: _OpenRun, due: Micros) -> None:
         segment.take_back(run)
-        run.waits = True
+        run.waits, run.due = True, due if due < _NEVER else None
         segment.waiting.append((due, run))
 
     def _spoke(
@@ -497,7 +499,7 @@ class Follower:
         if not runs:
             del self._open[end.task_id]
         if end.kind is Line.RETRIED and cancel and not run.witness:
-            self._retried[run.hash] += 1
+            self._retried[run.hash] += run.hash not in self._keep
         if not cancel or run.witness or run.hash in self._keep:
             self._kept.append(run)
         elif segment is not None:

@@ -80,6 +80,7 @@ def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
         shown = {hash_of(run.task_id) for run in partial.runs} | {hash_of(end.task_id) for end in partial.ends}
         for other, opened in enumerate(open_hashes):
             if other != place:
+                asked.update(set(map(int, opened)) & partial.retried.keys())
                 for found in (opened, partials[other].finished):
                     asked.update(int(one) for one in np.intersect1d(partial.finished, found, assume_unique=True))
         asked -= shown - partial.repeated
@@ -300,29 +301,35 @@ def _with_words(known: Run, words: Run) -> Run:
 
 
 def _waiting(partials: Sequence[Partial], runs: dict[_Key, tuple[int, Run]]) -> dict[_Key, tuple[int, Run]]:
-    """Let retried tasks wait whose countdown another source tells of: they had no number yet when they were received."""
-    due: dict[str, Micros] = {}
-    for partial in partials:
-        due.update(partial.due)
-    late = {
-        key: due[run.task_id]
-        for key, (_, run) in runs.items()
-        if run.task_id in due and run.received is not None and run.received.at < due[run.task_id] and not run.waits
-    }
-    for key, moment in late.items():
-        number, run = runs[key]
-        if run.number is None:
-            continue
-        for other, (source, later) in list(runs.items()):
-            same = source == number and later.group == run.group and later.main_pid == run.main_pid
-            if same and later.number is not None and later.number > run.number and later.first_at < moment:
-                runs[other] = (source, replace(later, number=later.number - 1))
-        runs[key] = (number, replace(run, number=None, waits=run.end is None))
+    """Take back numbers of retried tasks whose countdown another source tells of: they waited when received."""
+    for number, partial in enumerate(partials):
+        for task_id, due in partial.due.items():
+            later = [
+                key
+                for key, (source, run) in runs.items()
+                if run.task_id == task_id and source != number and run.received is not None and run.received.at < due
+            ]
+            first = min(later, key=lambda key: runs[key][1].first_at, default=None)
+            if first is not None:
+                _take_back(runs, first, due)
     return runs
+
+
+def _take_back(runs: dict[_Key, tuple[int, Run]], place: _Key, due: Micros) -> None:
+    source, waited = runs[place]
+    if waited.number is None or waited.end is not None:
+        return
+    for key, (other, run) in list(runs.items()):
+        same = other == source and run.group == waited.group and run.main_pid == waited.main_pid
+        if same and run.number is not None and run.number > waited.number and run.first_at < due:
+            runs[key] = (other, replace(run, number=run.number - 1))
+    runs[place] = (source, replace(waited, number=None))
 
 
 def _settle(runs: dict[_Key, tuple[int, Run]], keys: Sequence[_Key], loose: Sequence[End]) -> None:
     """Give loose ends of one id to its open runs (rule 2)."""
+    loose = [*loose, *_unsettled_retries(runs, keys)]
+    loose.sort(key=lambda end: end.mark.at)
     taken = {(run.end.mark.at, run.end.pid) for _, run in (runs[key] for key in keys) if run.end is not None}
     for end in loose:
         if (end.mark.at, end.pid) in taken:
@@ -339,6 +346,20 @@ def _settle(runs: dict[_Key, tuple[int, Run]], keys: Sequence[_Key], loose: Sequ
         key = _whose(end, open_keys, runs)
         number, run = runs[key]
         runs[key] = (number, replace(run, end=end, waits=False, settled_late=True))
+
+
+def _unsettled_retries(runs: dict[_Key, tuple[int, Run]], keys: Sequence[_Key]) -> list[End]:
+    """Take back "retry:" ends where an earlier receipt, of another source, has none: the first is the earliest's."""
+    found: list[End] = []
+    open_before: set[Group] = set()
+    for key in keys:
+        number, run = runs[key]
+        if run.end is None:
+            open_before.add(run.group)
+        elif run.end.kind is Line.RETRIED and run.group in open_before:
+            found.append(run.end)
+            runs[key] = (number, replace(run, end=None))
+    return found
 
 
 def _whose(end: End, keys: Sequence[_Key], runs: Mapping[_Key, tuple[int, Run]]) -> _Key:

@@ -204,8 +204,7 @@ def _drafts(partials: Sequence[Partial], outsiders: frozenset[tuple[Group, int]]
         found.sort(key=lambda item: (item[1].first_at, item[1].started is None))
         mine: list[_Draft] = []
         for item in found:
-            same_start = mine and item[1].started and _start_at(mine[-1]) == item[1].started.at
-            if not mine or (item[1].started is not None and not same_start):
+            if not mine or (item[1].started is not None and not _same_life(mine[-1], item[1])):
                 mine.append(_Draft([]))
             mine[-1].segments.append(item)
         drafts.extend(mine)
@@ -230,9 +229,15 @@ def _without_chatter(by_process: _Segments) -> _Segments:
     }
 
 
-def _start_at(draft: _Draft) -> Micros | None:
-    started = draft.segments[0][1].started
-    return started.at if started else None
+def _same_life(draft: _Draft, segment: Segment) -> bool:
+    """Whether a start read in another source is the same one: its banner there and its "ready" here, or both twice."""
+    known = [one for _, one in draft.segments]
+    first = known[0].started
+    if first is not None and segment.started is not None and first.at == segment.started.at:
+        return True
+    had_banner, had_ready = any(one.version for one in known), any(one.ready_at is not None for one in known)
+    banner, ready = segment.version is not None, segment.ready_at is not None
+    return not ((banner and had_banner) or (ready and had_ready))
 
 
 def _merge(draft: _Draft, runs: Sequence[tuple[int, Run]], hosts: Mapping[str, str], *, vouched: bool) -> Life:

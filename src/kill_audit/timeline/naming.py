@@ -102,7 +102,7 @@ def name_losses(losses: Sequence[Loss], around: Surroundings) -> tuple[Name, ...
 
 def _may_be_lost(run: Run, losses: Sequence[Loss]) -> bool:
     """Leave out what ended later, waits for its time, or was seen on a process that did not die here."""
-    if run.end is not None or run.waits:
+    if run.end is not None or run.waits_at(max(loss.event.at for loss in losses)):
         return False
     exits = [exit_ for loss in losses for exit_ in loss.exits]
     if not exits or any(not loss.exits for loss in losses):
@@ -357,7 +357,7 @@ def rivals(
             why = f"it went on and {run.end.kind.name.lower()} {(run.end.mark.at - moment) / 1_000_000:.1f} s later"
         elif id(run) in killed:
             why = "it was killed as well, and is a kill of its own"
-        elif run.waits:
+        elif run.waits_at(moment):
             why = "it was waiting for its time (ETA or countdown)"
         elif run.spoke_process:
             why = f"its own line shows it on {run.spoke_process}"

@@ -59,7 +59,8 @@ class Run:
 
     `received` is None where only later lines were read. `number`: which job it is if no task waited unseen, counted
     from 0 in its life's source (None while it waits for its time). `order`: its place among the receipts. `spoke`:
-    the first line of its own, with the pid and name of the process that wrote it. `settled_late`: `join` found its
+    the first line of its own, with the pid and name of the process that wrote it. `waits`: it waited for its time when
+    its source ended, until `due` where that is known. `settled_late`: `join` found its
     end, not `follow`.
     """
 
@@ -71,6 +72,7 @@ class Run:
     number: int | None = None
     order: int = 0
     waits: bool = False
+    due: Micros | None = None
     accepted: Mark | None = None
     accepted_pid: int | None = None
     spoke: Mark | None = None
@@ -78,6 +80,10 @@ class Run:
     spoke_process: str = ""
     end: End | None = None
     settled_late: bool = False
+
+    def waits_at(self, moment: Micros) -> bool:
+        """Whether it still waited for its time at a moment."""
+        return self.waits and (self.due is None or self.due > moment)
 
     @property
     def first_at(self) -> Micros:

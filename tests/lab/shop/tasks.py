@@ -1,4 +1,4 @@
-"""The shop's tasks. Each writes its start and end into the diary, whatever the logs say, and a row into the run log."""
+"""The shop's tasks. Each writes its start and end into the diary, whatever the logs say, and a run-log row."""
 
 from __future__ import annotations
 

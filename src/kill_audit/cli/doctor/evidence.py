@@ -14,7 +14,7 @@ from kill_audit.timeline import Life
 from kill_audit.units import Found, SeenUnit, UnitSettings
 
 SLACK = 60_000_000  # µs; a host may be silent for a while
-FEW_KNOWN = 0.5  # banners, tracebacks and prints are the rest; below this share, and without a task, it is doubtful
+FEW_KNOWN = 0.5  # the rest is what tasks print; below this share, and without a task line, the format is doubtful
 FUTURE = 5_000_000  # µs; entries this much later than now are of a clock that was wrong
 
 
@@ -241,7 +241,7 @@ def unit_checks(seen: Sequence[SeenUnit], looks: Sequence[Look], known: Found, q
 
 def _unit(one: SeenUnit, total: int, share: float | None, settings: UnitSettings | None) -> Check:
     name = f"{one.unit} on {one.host}"
-    rate = "" if share is None else f"; {share:.0%} of {total:,} lines are log records of Celery's"
+    rate = "" if share is None else f"; {share:.0%} of its {total:,} log lines are understood"
     if one.task_lines != "visible" and (one.log_file or (settings and settings.logs_to_files)):
         return _in_files(name, settings)
     if one.task_lines == "hidden":

@@ -16,6 +16,12 @@ LINES_LOOKED_AT = 20_000  # of each unit in a source: enough for a share, and no
 _USAGE_ID = "ec387f577b844b8fa948f33cad9a75e6"  # sd-messages.h, SD_MESSAGE_JOURNAL_USAGE
 _USAGE = re.compile(r"\S+ Journal \((?P<path>[^)]*)\) is (?P<use>\S+), max (?P<most>\S+), (?P<free>\S+) free\.")
 
+# What stands below a record or before the first: a banner, a traceback (billiard's in quotes), the text of a warning.
+_BELOW = re.compile(
+    r"\s|\Z|-{2}|- \*|\"{3}|\[tasks\]|Traceback \(most recent|The above exception was|During handling of"
+    r"|[\w.]+(?:Error|Exception|Lost|Shutdown|Terminate|Exceeded|WithTraceback)\b"
+)
+
 UnitKey = tuple[str, str]
 """A machine (else its host's name) and a unit."""
 
@@ -33,7 +39,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What was seen in one source. `lines`, `known`: lines looked at, and those of them that are Celery's, by unit."""
+    """What was seen in one source.
+
+    `lines`, `known`: by unit the lines that stand for themselves, banners and tracebacks aside, and those of them that
+    are Celery's log records.
+    """
 
     partial: Partial
     lines: Mapping[UnitKey, int] = field(default_factory=dict)
@@ -101,8 +111,10 @@ def _count(batch: Batch, lines: Counter[UnitKey], known: Counter[UnitKey]) -> No
         key = keys[code]
         if key is None or message is None or lines[key] >= LINES_LOOKED_AT:
             continue
-        lines[key] += 1
-        known[key] += _is_celery(message, batch.pid[row], batch.origins[code])
+        is_known = _is_celery(message, batch.pid[row], batch.origins[code])
+        if is_known or _BELOW.match(message) is None:
+            lines[key] += 1
+            known[key] += is_known
 
 
 def _is_celery(message: str, pid: int, origin: Origin) -> bool:
