@@ -1,20 +1,29 @@
 """The patterns themselves: what each says of itself holds, and no table knows another program's words."""
 
+import importlib
+import pkgutil
 from collections.abc import Iterator
 
 import pytest
 
 from builders import MANAGER, Journal, recognised
+from kill_audit import grammar
 from kill_audit.events import LogsToFile
-from kill_audit.grammar import celery, kernel, systemd
 from kill_audit.grammar.pattern import Pattern, PatternTable
 
-TABLES = {
-    "celery-records": celery.RECORDS,
-    "celery-bare": celery.BARE,
-    "systemd": systemd.MANAGER,
-    "kernel": kernel.KERNEL,
-}
+
+def tables() -> Iterator[tuple[str, PatternTable]]:
+    """Every table of patterns of the grammars, each once, with its module's name and its own."""
+    seen: set[int] = set()
+    for module in pkgutil.iter_modules(grammar.__path__):
+        values = vars(importlib.import_module(f"{grammar.__name__}.{module.name}"))
+        for name, value in sorted(values.items(), reverse=True):  # public names before those with an underscore
+            if isinstance(value, PatternTable) and id(value) not in seen:
+                seen.add(id(value))
+                yield f"{module.name}.{name}", value
+
+
+TABLES = dict(tables())
 
 
 def every() -> Iterator[tuple[str, Pattern]]:
@@ -117,6 +126,12 @@ def test_quoted_by_the_system(table: PatternTable, pattern: Pattern, sample: str
     del table, pattern
     journal = Journal()
     assert recognised(journal.write(sample, MANAGER, pid=1), journal.kernel(sample)) == ()
+
+
+def test_tables() -> None:
+    """Celery's records and bare lines, the service manager's records and the kernel's lines have tables."""
+    assert {name.split(".")[0] for name in TABLES} >= {"celery", "systemd", "kernel"}
+    assert sum(len(table.patterns) for table in TABLES.values()) > 40
 
 
 def test_multi_quote() -> None:

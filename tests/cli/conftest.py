@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from command_line import Command, Host, Said, scene
 
+from command_line import Command, Host, Said, scene
 from kill_audit.cli import run
 
 REMOTE = shutil.which("systemd-journal-remote", path="/usr/lib/systemd:/lib/systemd:/usr/bin")

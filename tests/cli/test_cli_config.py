@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 import pytest
-from command_line import Command, scene
 
+from command_line import Command, scene
 from kill_audit.cli import COMMANDS, find
 from kill_audit.cli.configuration import configured, options_of, variables
 
@@ -19,7 +19,7 @@ def words_of(name: str) -> list[tuple[tuple[str, ...], click.Option]]:
     """Every option of a command, with the names that lead to it."""
     command = find(name)
     assert command is not None
-    commands = {(name,): command}
+    commands: dict[tuple[str, ...], click.Command] = {(name,): command}
     if isinstance(command, click.Group):
         commands = {(name, inner): one for inner, one in command.commands.items()}
     return [
@@ -61,7 +61,7 @@ def test_the_order_is_flag_then_variable_then_file(kill_audit: Command, monkeypa
 
 
 def test_config_may_stand_before_or_after_the_command(kill_audit: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`kill-audit --config F report` and `kill-audit report --config F` are the same, and KILL_AUDIT_CONFIG is weaker."""
+    """`--config F report` and `report --config F` are the same, and KILL_AUDIT_CONFIG is weaker."""
     here('output = "json"\n', "a.toml")
     here('output = "csv"\n', "b.toml")
     words = scene("drain")

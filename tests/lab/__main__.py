@@ -59,10 +59,10 @@ def _record(wanted: list[tuple[Celery, Scenario, Path]]) -> int:
         say(f"the lab can't do that: {'; '.join(obstacles()) or 'no such scenario'}")
         return 2
     failed = 0
-    with laboratory() as container:
+    with laboratory() as stage:
         for celery, scenario, folder in wanted:
             try:
-                with play(container, celery, scenario) as (stage, told):
+                with play(stage, celery, scenario) as told:
                     truth.record(stage, told, folder)
             except LabError as error:
                 failed += 1

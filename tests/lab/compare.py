@@ -4,10 +4,11 @@ Kills, names, causes, fates, verdicts, deploy windows, idle deaths and duplicate
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from .stage import Deploy
 from .truth import Kill, Truth
 
 # What a report may say of a run, by what the broker says became of it: "lost" of a message that still waits is a lie.
@@ -45,7 +46,7 @@ def _kills(report: dict[str, Any], truth: Truth, table: str) -> Iterator[str]:
             yield f"cause {same['cause']} for {kill.cause}: {_words(kill)}"
         if same["fate"] not in FATES[kill.fate]:
             yield f"fate {same['fate']} for {kill.fate}: {_words(kill)}"
-        at = datetime.fromisoformat(same["at"]).timestamp()
+        at = moment(same["at"])
         if not kill.run.started <= at <= truth.until:
             yield f"at {same['at']}, which is outside of the run's life: {_words(kill)}"
         expected = verdict(kill, truth, table)
@@ -76,23 +77,36 @@ def verdict(kill: Kill, truth: Truth, table: str) -> str:
 
 
 def _deploys(report: dict[str, Any], truth: Truth) -> Iterator[str]:
-    reported = [
-        (tuple(sorted(one["units"])), datetime.fromisoformat(one["since"]), datetime.fromisoformat(one["until"]))
-        for one in report["deploys"]
-    ]
-    for deploy in truth.deploys:
-        same = [
-            one
-            for one in reported
-            if one[0] == tuple(sorted(deploy.units))
-            and one[1].timestamp() < deploy.until
-            and one[2].timestamp() > deploy.since
-        ]
+    reported = [(tuple(sorted(one["units"])), moment(one["since"]), moment(one["until"])) for one in report["deploys"]]
+    for window in _windows(truth.deploys):
+        if all(deploy.since < truth.since for deploy in window):
+            continue
+        units = tuple(sorted({unit for deploy in window for unit in deploy.units}))
+        same = [one for one in reported if one[0] == units and one[1] < window[-1].until and one[2] > window[0].since]
         if len(same) != 1:
-            yield f"{len(same)} deploys for one of {deploy.units}"
+            yield f"{len(same)} deploys for one of {units}"
         reported = [one for one in reported if one not in same]
     for units, since, until in reported:
-        yield f"no such deploy: {units} from {since} to {until}"
+        # One of a scenario before, whose last death was just before this one's window, may be told of too.
+        if since >= truth.since:
+            yield f"no such deploy: {units} from {since} to {until}"
+
+
+def _windows(deploys: Sequence[Deploy]) -> Iterator[list[Deploy]]:
+    """Put together what a report calls one deploy: deploys that lie closer than two minutes."""
+    window: list[Deploy] = []
+    for deploy in sorted(deploys, key=lambda deploy: deploy.since):
+        if window and deploy.since > window[-1].until + 120:
+            yield window
+            window = []
+        window.append(deploy)
+    if window:
+        yield window
+
+
+def moment(text: str) -> float:
+    """Return an RFC 3339 time as seconds since the epoch."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 def _duplicates(report: dict[str, Any], truth: Truth) -> Iterator[str]:

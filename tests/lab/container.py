@@ -1,23 +1,19 @@
 """One machine of the lab: a root under its own systemd in a container, booted, used, stopped, or cut off from power.
 
-Works as root on a machine that runs no systemd itself. One container at a time on a machine: a second one waits.
+Works as root on a machine that runs no systemd itself.
 """
 
-import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 
-from .root import LabError, cache
+from .root import LabError
 
-LOCK = Path("/run/lock/kill-audit-lab")
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -37,27 +33,11 @@ def wait(what: str, until: Callable[[], bool], timeout: float = 30.0, told: Call
 class Container:
     """A machine named web1. `root`: its files, as seen from outside; they stay when it is off."""
 
-    def __init__(self, template: Path) -> None:
-        self.folder = cache() / "machine"
-        self.root = self.folder / "root"
-        self._template = template
-        self._lock: TextIO | None = None
+    def __init__(self, root: Path, console: Path) -> None:
+        self.root = root
+        self._console = console
         self._nspawn: subprocess.Popen[bytes] | None = None
         self._leader: int | None = None
-
-    def lay(self) -> None:
-        """Lay fresh files over the template, once no other lab runs."""
-        LOCK.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = LOCK.open("w")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self._clear()
-        upper, work = self.folder / "upper", self.folder / "work"
-        for folder in (upper, work, self.root):
-            folder.mkdir(parents=True)
-        layers = f"lowerdir={self._template},upperdir={upper},workdir={work}"
-        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, str(self.root)], check=True)
-        (self.root / "etc/machine-id").unlink(missing_ok=True)
-        (self.root / "etc/machine-id").write_text(f"{uuid.uuid4().hex}\n")
 
     def boot(self) -> None:
         """Boot, and wait until systemd has started all that it wants to."""
@@ -66,7 +46,7 @@ class Container:
         command = ["setpriv", "--pdeathsig=KILL", "systemd-nspawn", "--quiet", "-D", str(self.root), "-b"]
         command += ["--register=no", "--keep-unit", "--console=pipe", "--link-journal=no", "--private-network"]
         command += ["--capability=CAP_SYSLOG", "--bind=/dev/kmsg"]
-        with (self.folder / "console.log").open("ab") as console:
+        with self._console.open("ab") as console:
             self._nspawn = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console)
         wait("the container's init", lambda: self._find_leader() is not None, told=self.console)
         self._leader = self._find_leader()
@@ -114,21 +94,15 @@ class Container:
         os.kill(self.leader, signal.SIGKILL)
         self._await_end()
 
-    def remove(self) -> None:
-        """Stop it, whatever state it is in, and throw its files away."""
+    def stop(self) -> None:
+        """Stop it, whatever state it is in."""
         if self._leader is not None:
             self.pull_the_plug()
-        self._clear()
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
 
     def export_journal(self, target: Path, *, since: float, until: float) -> None:
         """Write what the journal holds of these moments (epoch, seconds), of all boots, in the export format."""
         self.run("journalctl", "--sync")
         window = [f"--since=@{since:.6f}", f"--until=@{until:.6f}"]
-        target.write_text("")
-        inside = self.root / "tmp/journal.export"
         # Within the container: its journalctl reads what its journald writes.
         self.run("sh", "-c", f"journalctl --namespace='*' -o export {' '.join(window)} >/var/tmp/journal.export")
         inside = self.root / "var/tmp/journal.export"
@@ -136,7 +110,7 @@ class Container:
 
     def console(self) -> str:
         """Return the end of what it said on its console."""
-        return (self.folder / "console.log").read_text(errors="replace")[-2000:]
+        return self._console.read_text(errors="replace")[-2000:]
 
     def host_pids(self, unit: str) -> list[int]:
         """Return the processes of a unit, by their numbers on this machine."""
@@ -176,14 +150,3 @@ class Container:
         if self._nspawn is not None:
             self._nspawn.wait(timeout=120)
         self._nspawn = self._leader = None
-
-    def _clear(self) -> None:
-        def unmounted() -> bool:
-            return (
-                not self.root.is_mount()
-                or subprocess.run(["umount", str(self.root)], check=False, capture_output=True).returncode == 0
-            )
-
-        # Its processes are dead, but the kernel may still be taking their mounts apart.
-        wait(f"umount {self.root}", unmounted)
-        shutil.rmtree(self.folder, ignore_errors=True)

@@ -143,7 +143,7 @@ def poison_loop(stage: Stage) -> None:
     stage.gone(fifth)
     if stage.handed_back(fifth):
         stage.gone(*stage.running(poison, times=6))
-    stage.run("systemctl", "stop", "celery@a")
+    stage.stop("a")
     stage.gone(*(run for run in stage.runs() if run.id == poison))
 
 

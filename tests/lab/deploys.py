@@ -122,7 +122,7 @@ def sighup_reload(stage: Stage) -> None:
     stage.start("a")
     [before] = stage.send(order("sleepy", 4))
     stage.running(before)
-    with stage.again("a"):
+    with stage.deploy("a"):
         stage.sudo("systemctl", "reload", "celery@a")
     stage.finished(before)
     _, killed = stage.running(*stage.send(order("sleepy", 6), order("sleepy", 60)))
@@ -135,7 +135,7 @@ def sighup_to_all(stage: Stage) -> None:
     """Send SIGHUP to every process of the unit: the children die with their tasks, the main process starts again."""
     stage.start("a")
     running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
-    with stage.again("a"):
+    with stage.deploy("a"):
         stage.sudo("systemctl", "kill", "--signal=HUP", "celery@a")
     stage.gone(*running)
 

@@ -1,23 +1,28 @@
-"""The Debian that the lab boots: made once, kept between runs, never written to again (a boot lays a folder over it).
+"""The Debian that the lab boots: made once in layers, kept between runs, never written to again (a boot adds its own).
 
 It holds systemd, Redis, RabbitMQ, PostgreSQL, one virtual environment for each Celery, and one with all that
 kill-audit needs besides itself.
 """
 
+import fcntl
 import hashlib
+import inspect
 import os
 import platform
 import shutil
 import subprocess
 import sys
 import textwrap
+import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
+LOCK = Path("/run/lock/kill-audit-lab")
 SUITE = "bookworm"
 PACKAGES = (
     "ca-certificates",
@@ -112,6 +117,15 @@ def cache() -> Path:
     return Path(os.environ.get("KILL_AUDIT_LAB_CACHE", "/var/tmp/kill-audit-lab"))  # noqa: S108  kept, and only root's
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no other lab runs on this machine, and keep others waiting meanwhile."""
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def pythons() -> dict[str, Path | None]:
     """Return where each Python of the lab comes from: Debian's own (None), or a pyenv of this machine, copied in."""
     found: dict[str, Path | None] = {"3.11": None}
@@ -126,22 +140,65 @@ def available() -> tuple[Celery, ...]:
     return tuple(celery for celery in CELERIES if celery.python in pythons())
 
 
-def template() -> Path:
-    """Return the root, made if there is none of this recipe yet. Takes minutes the first time, nothing afterwards."""
-    recipe = hashlib.sha256(Path(__file__).read_bytes())
-    for celery in available():
-        recipe.update(celery.requirements.read_bytes())
-    recipe.update("\n".join(_audit_requirements()).encode())
-    folder = cache() / f"root-{SUITE}-{recipe.hexdigest()[:12]}"
+def layers() -> tuple[Path, Path]:
+    """Return the layers of the root, the uppermost first: what kill-audit needs, and all else.
+
+    Each is made if there is none of its recipe yet, which takes minutes. Call it with the lab's lock held.
+    """
+    celeries = available()
+    pins = [celery.requirements.read_text() for celery in celeries]
+    base = _layer(f"root-{SUITE}", (*PACKAGES, *MASKED, *DISABLED, PREPARE, *pins, *BUILDERS), _build)
+    wanted = _audit_requirements()
+
+    def add_audit(layer: Path) -> None:
+        with overlaid(layer.with_suffix(".root"), base, upper=layer) as root:
+            _install(root, AUDIT_VENV, "3.11", wanted)
+
+    return _layer("kill-audit", (base.name, *wanted), add_audit), base
+
+
+def _layer(name: str, recipe: Sequence[str], make: Callable[[Path], None]) -> Path:
+    digest = hashlib.sha256("\0".join(recipe).encode()).hexdigest()
+    folder = cache() / f"{name}-{digest[:12]}"
     if not folder.exists():
         cache().mkdir(parents=True, exist_ok=True)
-        for old in cache().glob(f"root-{SUITE}-*"):
+        for old in cache().glob(f"{name}-*"):
             shutil.rmtree(old)
-        building = cache() / "building"
+        building = cache() / f"building-{name}"
         shutil.rmtree(building, ignore_errors=True)
-        _build(building)
+        building.mkdir()
+        make(building)
         building.rename(folder)
     return folder
+
+
+@contextmanager
+def overlaid(folder: Path, *lower: Path, upper: Path) -> Iterator[Path]:
+    """Mount a root of layers in a folder, with `upper` taking all changes, and take it apart again."""
+    work = upper.with_suffix(".work")
+    unmount(folder)  # of a lab that was killed
+    for made in (folder, upper, work):
+        made.mkdir(parents=True, exist_ok=True)
+    options = f"lowerdir={':'.join(map(str, lower))},upperdir={upper},workdir={work}"
+    _call("mount", "-t", "overlay", "overlay", "-o", options, str(folder))
+    try:
+        yield folder
+    finally:
+        unmount(folder)
+        shutil.rmtree(work)
+        folder.rmdir()
+
+
+def unmount(folder: Path) -> None:
+    """Unmount a folder, once nothing is left in it: the kernel may still be taking dead processes' mounts apart."""
+    for _ in range(300):
+        if (
+            not folder.is_mount()
+            or subprocess.run(["umount", str(folder)], check=False, capture_output=True).returncode == 0
+        ):
+            return
+        time.sleep(0.1)
+    raise LabError(f"{folder} stays in use")
 
 
 def _build(root: Path) -> None:
@@ -161,7 +218,6 @@ def _build(root: Path) -> None:
     _inside(root, "sh", "-c", PREPARE)
     for celery in available():
         _install(root, celery.venv, celery.python, _pins(celery), "--no-deps")
-    _install(root, AUDIT_VENV, "3.11", _audit_requirements())
 
 
 def _pins(celery: Celery) -> list[str]:
@@ -224,3 +280,7 @@ def _call(*command: str) -> None:
     if done.returncode:
         told = textwrap.indent((done.stderr or done.stdout).strip()[-2000:], "    ")
         raise LabError(f"{' '.join(command)[:200]} failed ({done.returncode}):\n{told}")
+
+
+# How a root is made belongs to its recipe: a change of these makes a new one.
+BUILDERS = tuple(inspect.getsource(builder) for builder in (_build, _install, _copy_python))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .container import Container, wait
-from .root import HERE, Celery, LabError
+from .root import CELERIES, HERE, Celery, LabError
 
 UNIT = """\
 [Unit]
@@ -79,14 +79,14 @@ def unit_name(worker: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """The workers of one Celery in one container.
+    """The workers in one container.
 
-    `since`: when this scenario began (epoch, seconds). `environment`: that of the workers and of the app. `user`:
-    whose own systemd runs the workers; None for the machine's. `deploys`: the deploys that were done so far.
+    `celery`: what runs them. `since`: when the present scenario began (epoch, seconds). `environment`: of the workers
+    and of the app. `user`: whose own systemd runs the workers; None for the machine's. `deploys`: all since the boot.
     """
 
     container: Container
-    celery: Celery
+    celery: Celery = CELERIES[0]
     since: float = 0.0
     environment: str = ""
     user: str | None = None
@@ -94,8 +94,9 @@ class Stage:
 
     # ---- before and after -------------------------------------------------------------------------------------
 
-    def set(self, *, options: str, settings: str, environment: str) -> None:
+    def set(self, celery: Celery, *, options: str, settings: str, environment: str) -> None:
         """Install the app, and a unit for its workers with this command line, `[Service]` settings and environment."""
+        self.celery = celery
         shop = self.container.root / "srv/shop"
         for leftover in shop.iterdir():
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
@@ -108,7 +109,6 @@ class Stage:
         self.run("systemctl", "daemon-reload")
         self.environment = environment
         self.shop("prepare")
-        self.deploys.clear()
         self.since = time.time()
 
     def under_user(self, user: str) -> None:
@@ -125,11 +125,14 @@ class Stage:
     def clear(self) -> None:
         """Kill what runs and forget what was queued and written."""
         if self.user:
-            self.run("loginctl", "disable-linger", self.user)
             self.run("systemctl", "kill", "--signal=KILL", "user@*", check=False)
+            self.run("loginctl", "disable-linger", self.user)
             self.user = None
+        # A unit that does not come back, and no order to stop it: that would be a deploy.
+        self.write("/etc/systemd/system/celery@.service", "[Service]\nExecStart=/bin/false\n")
+        self.run("systemctl", "daemon-reload")
         self.run("systemctl", "kill", "--signal=KILL", "celery@*", check=False)
-        self.run("systemctl", "stop", "celery@*", "rabbitmq-server", check=False)
+        self.run("systemctl", "stop", "rabbitmq-server")
         self.run("systemctl", "reset-failed", check=False)
         self.run("redis-cli", "flushall")
         self.run("psql", "-q", "-d", "shop", "-c", "drop table if exists run_log_start, run_log_end", user="shop")
@@ -178,6 +181,12 @@ class Stage:
         with self.again(*workers):
             yield
         self.deploys.append(Deploy(units=tuple(map(unit_name, workers)), since=since, until=time.time()))
+
+    def stop(self, worker: str) -> None:
+        """Stop a worker, as the operator: a deploy without a second half."""
+        since = time.time()
+        self.systemctl("stop", unit_name(worker))
+        self.deploys.append(Deploy(units=(unit_name(worker),), since=since, until=time.time()))
 
     @contextmanager
     def again(self, *workers: str) -> Iterator[None]:

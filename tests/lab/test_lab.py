@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from .compare import differences
-from .container import Container
 from .root import AUDIT_VENV, CELERIES, PROJECT, Celery, available, obstacles
 from .runner import laboratory, play
 from .scenario import Scenario
@@ -39,7 +38,7 @@ def chosen() -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A booted machine with kill-audit installed from its wheel."""
     if obstacles():
         reason = "the kill lab can't run here: " + "; ".join(obstacles())
@@ -48,19 +47,18 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), str(PROJECT)]
     subprocess.run(build, check=True)
     [wheel] = wheels.glob("kill_audit-*.whl")
-    with laboratory() as container:
-        inside = Path("/var/tmp") / wheel.name  # noqa: S108  the container's own
-        (container.root / str(inside).lstrip("/")).write_bytes(wheel.read_bytes())
-        container.run(f"{AUDIT_VENV}/bin/pip", "install", "--quiet", "--no-index", "--no-deps", str(inside))
-        yield container
+    with laboratory() as stage:
+        (stage.container.root / "srv" / wheel.name).write_bytes(wheel.read_bytes())
+        stage.run(f"{AUDIT_VENV}/bin/pip", "install", "--quiet", "--no-index", "--no-deps", f"/srv/{wheel.name}")
+        yield stage
 
 
 @pytest.mark.parametrize(("celery", "scenario"), chosen())
-def test_report_tells_the_truth(machine: Container, celery: Celery, scenario: Scenario) -> None:
+def test_report_tells_the_truth(stage: Stage, celery: Celery, scenario: Scenario) -> None:
     """A report equals the truth: on the live journal as an unprivileged user, and on the files from outside."""
     if celery not in available():
         pytest.skip(f"no Python {celery.python} here for Celery {celery.version}")
-    with play(machine, celery, scenario) as (stage, truth):
+    with play(stage, celery, scenario) as truth:
         told = {
             f"{place}, {log}": differences(report, truth, table)
             for place, run in (("inside", inside), ("outside", outside))
@@ -71,7 +69,7 @@ def test_report_tells_the_truth(machine: Container, celery: Celery, scenario: Sc
 
 
 def run_logs(stage: Stage, place: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Return the run logs to reconcile with: both designs, one in SQLite and one in PostgreSQL, the other way outside."""
+    """Return the run logs to reconcile with: both designs, in SQLite and PostgreSQL, the other way round outside."""
     if place == "inside":
         shop, sockets, tables = Path("/srv/shop"), "/run/postgresql", ("run_log_end", "run_log_start")
     else:

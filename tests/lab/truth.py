@@ -27,7 +27,10 @@ class Kill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """All that is known of one scenario. `open`: runs that were still going on at its end."""
+    """All that is known of one scenario. `open`: runs that were still going on at its end.
+
+    `deploys`: of the whole boot, also of scenarios before.
+    """
 
     scenario: Scenario
     celery: str
@@ -78,7 +81,11 @@ class Truth:
             ],
             "nameable": self.scenario.nameable,
             **({} if self.scenario.idle is None else {"idle": self.scenario.idle}),
-            "deploys": [{"units": list(d.units), "from": d.since, "until": d.until} for d in self.deploys],
+            "deploys": [
+                {"units": list(deploy.units), "from": deploy.since, "until": deploy.until}
+                for deploy in self.deploys
+                if deploy.since >= self.since
+            ],
         }
 
 

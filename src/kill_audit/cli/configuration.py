@@ -6,9 +6,11 @@ Precedence, the strongest first: the command line, `KILL_AUDIT_<COMMAND>_<OPTION
 """
 
 import copy
+import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +19,9 @@ from click.core import ParameterSource
 if TYPE_CHECKING:
     from kill_audit.config import CheckOption, OptionsOf, Settings
 
-_SOURCES = ("files", "directories", "root", "merge", "namespace", "user", "stream")
+_SOURCES: Mapping[str, Any] = MappingProxyType(
+    {"files": (), "directories": (), "root": None, "merge": False, "namespace": None, "user": False, "stream": None}
+)
 _BY_USER = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 Find = Callable[[str], click.Command | None]
@@ -60,8 +64,11 @@ def _without_overruled(function: Callable[..., Any] | None) -> Callable[..., Any
     def called(*args: Any, **asked: Any) -> Any:
         source = click.get_current_context().get_parameter_source
         if any(source(name) in _BY_USER for name in _SOURCES if name in asked):
-            overruled = [name for name in _SOURCES if source(name) is ParameterSource.DEFAULT_MAP]
-            asked |= {name: type(asked[name])() if asked[name] is not None else None for name in overruled}
+            asked |= {
+                name: nothing
+                for name, nothing in _SOURCES.items()
+                if name in asked and source(name) is ParameterSource.DEFAULT_MAP
+            }
         return function(*args, **asked) if function is not None else None
 
     return called
@@ -72,6 +79,24 @@ def variables(path: Iterable[str], option: click.Option) -> list[str]:
     word = _long(option).replace("-", "_").upper()
     prefixes = ["KILL_AUDIT", *(name.replace("-", "_").upper() for name in path)]
     return ["_".join((*prefixes[:count], word)) for count in range(len(prefixes), 0, -1)]
+
+
+def unknown_variables(environ: Iterable[str], commands: Mapping[str, click.Command]) -> dict[str, str | None]:
+    """Find variables that look like an option's and are none, each with the nearest one that is (None: there is none).
+
+    Args:
+        environ: the names of all variables.
+        commands: the commands by their names.
+    """
+    known = {"KILL_AUDIT_CONFIG", "KILL_AUDIT_DEBUG"}
+    for name, command in commands.items():
+        inner = command.commands if isinstance(command, click.Group) else {}
+        for path, one in (((name,), command), *(((name, key), each) for key, each in inner.items())):
+            options = (param for param in one.params if isinstance(param, click.Option))
+            known.update(variable for option in options for variable in variables(path, option))
+    asked = (name for name in environ if name.startswith("KILL_AUDIT_"))
+    found = (name for name in asked if name not in known and not name.endswith(("_PASSWORD", "_PASSWORD_FILE")))
+    return {name: next(iter(difflib.get_close_matches(name, known, n=1)), None) for name in found}
 
 
 def options_of(command: click.Command) -> dict[str, click.Option]:

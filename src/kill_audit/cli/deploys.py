@@ -1,6 +1,7 @@
 """`kill-audit deploys`: every deploy window, and what it cost."""
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from kill_audit.render.listing import Item, Listing
     from kill_audit.render.view import Clock
 
-COLUMNS = ("deploy", "label", "since", "took", "kills", "drained", "requeued")
+COLUMNS = ("deploy", "since", "took", "kills", "drained", "requeued")
 NUMBERS = frozenset({"kills", "drained", "requeued", "no row", "stuck"})
 
 
@@ -55,6 +56,11 @@ def _verdicts(document: Document, deploy: Deploy, verdict: str) -> int | None:
     return sum(kill.deploy == deploy.id and kill.verdict == verdict for kill in document.kills)
 
 
+def _is_named(deploy: Deploy) -> bool:
+    """Whether a mark labels the deploy, and not only its time."""
+    return re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d \w+", deploy.label) is None
+
+
 def _as_json(document: Document) -> dict[str, Any]:
     return {
         "format": "kill-audit/deploys",
@@ -81,6 +87,7 @@ def _listing(document: Document, clock: "Clock") -> "Listing":
     kills = sum(deploy.kills for deploy in document.deploys)
     columns = [clock.heading(name) if name == "since" else name for name in COLUMNS]
     columns += ["no row", "stuck"] if document.run_log is not None else []
+    columns += ["label"] if any(map(_is_named, document.deploys)) else []
     notes = []
     if document.coverage.verdict != "complete":
         notes.append(f"The evidence is {coverage(document)}; kill-audit doctor says why.")
@@ -105,13 +112,15 @@ def _item(document: Document, deploy: Deploy, clock: "Clock") -> "Item":
 
     took = span((micros(deploy.until) - micros(deploy.since)) / 1e6)
     rows = [_verdicts(document, deploy, verdict) for verdict in ("missing", "stuck")]
-    cells = [deploy.id, deploy.label, clock.at(deploy.since), took]
+    cells = [deploy.id, clock.at(deploy.since), took]
     cells += [f"{number:,}" for number in (deploy.kills, deploy.drained, deploy.requeued, *rows) if number is not None]
+    cells += [deploy.label] if any(map(_is_named, document.deploys)) else []
     said = [count(deploy.kills, "kill"), f"{deploy.drained:,} drained", f"{deploy.requeued:,} requeued"]
     if rows[0] is not None:
         said += [f"{rows[0]:,} with no run row", f"{rows[1]:,} stuck"]
     return Item(
         cells=(*cells, a_few(deploy.units)),
-        head=f"{deploy.id}  {clock.at(deploy.since)}  took {took}  {deploy.label}",
+        head=f"{deploy.id}  {clock.at(deploy.since)}  took {took}"
+        + (f"  {deploy.label}" if _is_named(deploy) else ""),
         more=(", ".join(said), a_few(deploy.units)),
     )

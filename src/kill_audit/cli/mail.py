@@ -264,9 +264,9 @@ def _outbox() -> "Outbox":
 
 
 def _route(asked: dict[str, Any]) -> Any:
-    from kill_audit.mail import route  # noqa: PLC0415
+    from kill_audit.mail import find_route  # noqa: PLC0415
 
-    return route(asked["smtp"], asked["sendmail"], authorities=asked["smtp_ca"], environ=os.environ)
+    return find_route(asked["smtp"], asked["sendmail"], authorities=asked["smtp_ca"], environ=os.environ)
 
 
 def _deliver(message: EmailMessage | None, fingerprint: str, asked: dict[str, Any], outbox: "Outbox") -> str:

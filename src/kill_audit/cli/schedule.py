@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SYSTEM_UNITS = Path("/etc/systemd/system")
 _CRON = Path("/etc/cron.d")
+_HOST_CONFIGURATION = Path("/etc/kill-audit/config.toml")
 _HIDDEN = ("/home/", "/root/", "/run/user/")
 """What ProtectHome=yes hides from a service (systemd.exec(5))."""
 
@@ -88,8 +89,11 @@ def install(ctx: click.Context, /, **asked: Any) -> int:
     """
     from kill_audit import schedule  # noqa: PLC0415 - jinja2 is not needed for --help
 
-    if not (asked["to"] or getattr(getattr(ctx.obj, "mail", None), "to", ())):
+    if not (asked["to"] or "to" in _of_mail(ctx)):
         raise UsageError("nobody to mail to", hint="--to ops@example.org, or to = [...] in [mail]")
+    for name, flag in (("since", "--since"), ("until", "--until"), ("boot", "--boot")):
+        if asked[name] is not None:
+            raise UsageError(f"{flag} is for a single run", hint="leave it out: each run knows its own window")
     upcoming = schedule.next_run(asked["weekly"])
     plan = _plan(ctx, asked)
     if asked["cron"]:
@@ -149,12 +153,12 @@ def _units_folder(asked: Mapping[str, Any]) -> Path:
 def _plan(ctx: click.Context, asked: dict[str, Any]) -> "Plan":
     from kill_audit.schedule import Plan  # noqa: PLC0415
 
-    shared = tuple(_words(ctx, asked, [one.name for one in fields(Reading)]))
-    shared += tuple(_words(ctx, asked, ["ledger"]))
-    shared += ("--user",) if asked["user"] else ()
-    mail = tuple(_words(ctx, asked, list(_MAIL_ONLY)))
     hardened = not (asked["user"] or asked["cron"])
-    if hardened and asked["smtp"] is None and asked["sendmail"] is None:
+    shared = tuple(_words(ctx, asked, [*(one.name for one in fields(Reading)), "ledger"]))
+    shared += ("--user",) if asked["user"] else ()
+    shared += tuple(word for path in _configuration(ctx, hardened=hardened)[:1] for word in ("--config", str(path)))
+    mail = tuple(_words(ctx, asked, list(_MAIL_ONLY)))
+    if hardened and _no_way(ctx, asked):
         # sendmail needs the right to become another group, which the service gives up (NoNewPrivileges=).
         mail += ("--smtp", "smtp+insecure://localhost")
     return Plan(
@@ -163,10 +167,26 @@ def _plan(ctx: click.Context, asked: dict[str, Any]) -> "Plan":
         collect=("collect", "--quiet", *shared),
         mail=("mail", "--quiet", *shared, *mail),
         user=asked["user"],
-        through_sendmail=asked["smtp"] is None,
+        through_sendmail=asked["smtp"] is None and "smtp" not in _of_mail(ctx),
         credentials=tuple(_credentials(asked)),
         minute=int(sha256(os.uname().nodename.encode()).hexdigest(), 16) % 60,
     )
+
+
+def _of_mail(ctx: click.Context) -> Mapping[str, Any]:
+    """What configurations say of `mail`."""
+    return ctx.obj.defaults("mail") if ctx.obj is not None else {}
+
+
+def _no_way(ctx: click.Context, asked: Mapping[str, Any]) -> bool:
+    """Whether neither a server nor a program is named for the mail."""
+    return asked["smtp"] is None and asked["sendmail"] is None and not {"smtp", "sendmail"} & set(_of_mail(ctx))
+
+
+def _configuration(ctx: click.Context, *, hardened: bool) -> list[Path]:
+    """The configurations that were read here, and must be named to be read by what runs later."""
+    read = [path for path in getattr(ctx.obj, "files", ()) if path != _HOST_CONFIGURATION]
+    return [path for path in read if not (hardened and str(path).startswith(_HIDDEN))]
 
 
 def _words(ctx: click.Context, asked: Mapping[str, Any], names: list[str]) -> Iterator[str]:
@@ -228,12 +248,15 @@ def _program(named: str | None, *, hidden: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _notes(ctx: click.Context, asked: Mapping[str, Any]) -> Iterator[str]:
-    read = getattr(ctx.obj, "files", ())
-    if not asked["user"]:
-        for path in read:
-            if not str(path).startswith("/etc/"):
-                yield f"the service reads no {path}: give what it needs as options or in /etc/kill-audit/config.toml"
-    if not (asked["user"] or asked["cron"]) and asked["smtp"] is None:
+    hardened = not (asked["user"] or asked["cron"])
+    read = [path for path in getattr(ctx.obj, "files", ()) if path != _HOST_CONFIGURATION]
+    named = _configuration(ctx, hardened=hardened)[:1]
+    for path in read:
+        if path not in named:
+            yield f"what runs later does not read {path}: give what it needs in {_HOST_CONFIGURATION}"
+    if named and hardened:
+        yield f"the service's user must be able to read {named[0]}"
+    if hardened and _no_way(ctx, asked):
         yield "a hardened service cannot run sendmail: it mails to port 25 of this host; name another with --smtp"
 
 

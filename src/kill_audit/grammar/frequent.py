@@ -1,14 +1,12 @@
-"""The shortcut for a worker's frequent lines: "received", "succeeded", and what pool processes say themselves.
+"""The shortcut for frequent lines: "received", "succeeded", what pool processes say, and what is no worker's at all.
 
 The patterns of `celery` are the definition. This looks at the bytes of thousands of lines at once, and says of a line
 either surely what the patterns would say, or nothing: then they are asked. It knows Celery's default log format
 (celery/app/defaults.py: worker_log_format, worker_task_log_format) and task ids that are UUIDs in their usual form.
-
-Arrays named `at` are offsets in a buffer; a window is an array of shape (lines, bytes) of what lies at such offsets.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -16,8 +14,24 @@ import numpy as np
 import numpy.typing as npt
 
 from kill_audit.events import Line
-from kill_audit.grammar.celery import RECORDS, is_child
+from kill_audit.grammar.celery import is_child
 from kill_audit.grammar.ids import ID_BYTES, are_uuids, hashes_of
+from kill_audit.grammar.silent import RECORD_BEGINNINGS, are_silent
+from kill_audit.grammar.windows import (
+    KEEP_8,
+    REACH,
+    WINDOW,
+    Buffer,
+    Bytes,
+    Distinct,
+    Flags,
+    Ints,
+    Words,
+    begin_with,
+    hashed,
+    kept,
+    word,
+)
 
 _BLOCK: Final = 8192  # lines looked at together, so that their windows stay in the processor's cache
 _ID: Final = 36
@@ -56,13 +70,15 @@ def sure_lines(buffer: Bytes, start: Ints, length: Ints) -> Sure:
     text = Buffer(buffer)
     names, processes = Distinct(text, _name_of), Distinct(text, _process_of)
     found, silent = [_Found.nothing()], [np.empty(0, np.int64)]
-    for begin in range(0, len(start), _BLOCK):
-        block = _Lines.asked(start, length, begin, begin + _BLOCK)
-        block = block.only(block.end + REACH <= len(text))
-        stamped, plain = _stamped(text, block, processes)
-        of_child = np.array([is_child(word) for word in processes.words], np.bool_)[stamped.process]
-        found += _of_tasks(text, stamped, names)
-        silent.append(plain.which[_are_silent(text, plain)])
+    inside = np.flatnonzero(start + length + REACH <= len(buffer))
+    for begin in range(0, len(inside), _BLOCK):
+        block = inside[begin : begin + _BLOCK]
+        stamped, lines = _prefixed(text, block, start[block], length[block], processes)
+        found += _said(text, lines, names, processes)
+        others = block[~stamped]
+        silent.append(others[are_silent(text, start[others], length[others])])
+        mains = lines.only(~_are_of_children(lines, processes))
+        silent.append(mains.which[_say_nothing_else(text, mains)])
     whole = _Found.joined(found)
     return Sure(
         which=whole.which,
@@ -126,7 +142,7 @@ def _are_stamped(window: Bytes) -> Flags:
 
 @dataclass(slots=True)
 class _Lines:
-    """Stamped lines of a block: where each is among those asked about, its process, where its text begins and ends."""
+    """Lines with the default prefix: their places, their processes, and where their texts begin and end."""
 
     which: Ints
     process: npt.NDArray[np.int32]
@@ -137,20 +153,23 @@ class _Lines:
         return _Lines(self.which[chosen], self.process[chosen], self.at[chosen], self.end[chosen])
 
 
-def _stamped(text: Buffer, start: Ints, length: Ints, first: int, processes: Distinct) -> _Lines:
-    """Find the lines with the default log prefix, `[stamp: LEVEL/process] `."""
-    fit = np.flatnonzero((length > _TEXT_AT) & (start + length + REACH <= len(text)))
-    window = text.window(start[fit], WINDOW)
+def _prefixed(text: Buffer, which: Ints, start: Ints, length: Ints, processes: Distinct) -> tuple[Flags, _Lines]:
+    """Tell which lines begin with a stamp, and find those with the whole default prefix, `[stamp: LEVEL/process] `."""
+    window = text.window(start, WINDOW)
+    stamped = _are_stamped(window) & (length > _TEXT_AT)
+    good = np.flatnonzero(stamped)
+    window, begin = window[good], start[good]
     close = (window[:, _TEXT_AT:] == ord("]")).argmax(axis=1) + _TEXT_AT
-    stamped = _are_stamped(window) & (close > _TEXT_AT) & (close + 2 <= length[fit])
-    fit, window, close = fit[stamped], window[stamped], close[stamped]
-    begin = start[fit]
-    stamped = text.data[begin + close + 1] == ord(" ")
-    fit, window, close, begin = fit[stamped], window[stamped], close[stamped], begin[stamped]
+    whole = (close > _TEXT_AT) & (close + 2 <= length[good]) & (text.data[begin + close + 1] == ord(" "))
     hashes = hashed(np.ascontiguousarray(window[:, 24:]), close - 24)
     process = processes.codes(hashes, begin + _TEXT_AT, close - _TEXT_AT)
-    lines = _Lines(fit + first, process, begin + close + 2, begin + length[fit])
-    return lines.only(process >= 0)
+    lines = _Lines(which[good], process, begin + close + 2, begin + length[good])
+    return stamped, lines.only(whole & (process >= 0))
+
+
+def _are_of_children(lines: _Lines, processes: Distinct) -> Flags:
+    of_child: Flags = np.array([is_child(name) for name in processes.words], np.bool_)[lines.process]
+    return of_child
 
 
 # -- what a line says -------------------------------------------------------
@@ -186,6 +205,20 @@ class _Found:
         )
 
     @classmethod
+    def heard(cls, lines: _Lines) -> "_Found":
+        """Keep lines that show only that their process lives."""
+        size = len(lines.which)
+        return cls(
+            which=lines.which,
+            kind=np.full(size, Line.HEARD, np.int8),
+            id_at=np.zeros(size, np.int64),
+            id_hash=np.zeros(size, np.uint64),
+            name=np.full(size, -1, np.int32),
+            process=lines.process,
+            number=np.zeros(size),
+        )
+
+    @classmethod
     def joined(cls, parts: Sequence["_Found"]) -> "_Found":
         """Put lines together."""
         return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
@@ -193,8 +226,15 @@ class _Found:
     @classmethod
     def nothing(cls) -> "_Found":
         """Give no lines."""
-        types = (np.int64, np.int8, np.int64, np.uint64, np.int32, np.int32, np.float64)
-        return cls(*(np.empty(0, one) for one in types))
+        return cls(
+            which=np.empty(0, np.int64),
+            kind=np.empty(0, np.int8),
+            id_at=np.empty(0, np.int64),
+            id_hash=np.empty(0, np.uint64),
+            name=np.empty(0, np.int32),
+            process=np.empty(0, np.int32),
+            number=np.empty(0),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,17 +245,17 @@ class _Names:
     id_at: Ints
 
 
-def _sure_of_block(
-    text: Buffer, start: Ints, length: Ints, first: int, names: Distinct, processes: Distinct
-) -> Iterable[_Found]:
-    lines = _stamped(text, start, length, first, processes)
+def _said(text: Buffer, lines: _Lines, names: Distinct, processes: Distinct) -> Iterable[_Found]:
+    """Find the lines of tasks, and what pool processes say."""
     task = text.words(lines.at) & KEEP_8[len(_TASK)] == word(_TASK)
-    from_child = np.array([is_child(word) for word in processes.words], np.bool_)[lines.process]
-    tasks, others = lines.only(task), lines.only(~task & from_child)
+    tasks = lines.only(task)
     received = _end_with(text, tasks, _RECEIVED)
     yield _received(text, tasks.only(received), names)
     yield _succeeded(text, tasks.only(~received), names)
-    yield from _own_lines(text, others, names)
+    own = lines.only(~task & _are_of_children(lines, processes))
+    spoke, name = _named(text, own, 0, _SPOKE, names)
+    yield _Found.of(text, Line.SPOKE, spoke, name)
+    yield _Found.heard(own.only(_say_nothing_else(text, own)))
 
 
 _TASK: Final = b"Task "
@@ -273,52 +313,24 @@ def _named(text: Buffer, lines: _Lines, skip: int, after: bytes, names: Distinct
     return lines.only(good), _Names(code, id_at[good])
 
 
-def _own_lines(text: Buffer, lines: _Lines, names: Distinct) -> Iterable[_Found]:
-    """What a pool process says itself: a line that names its task in the default way, or any other text."""
-    spoke, name = _named(text, lines, 0, _SPOKE, names)
-    yield _Found.of(text, Line.SPOKE, spoke, name)
-    heard = lines.only(_say_nothing_else(text, lines))
-    size = len(heard.which)
-    yield _Found(
-        which=heard.which,
-        kind=np.full(size, Line.HEARD, np.int8),
-        id_at=np.zeros(size, np.int64),
-        id_hash=np.zeros(size, np.uint64),
-        name=np.full(size, -1, np.int32),
-        process=heard.process,
-        number=np.zeros(size),
-    )
-
-
-# What the texts of Celery's records begin with. (A node's name, which may begin in any way, has an @ in it.)
-_BEGINNINGS: Final = frozenset(
-    sample.encode()[:4]
-    for pattern in RECORDS.patterns
-    for sample in pattern.samples
-    if "@" not in sample.split(" ")[0]
-) | {b"work"}
-
-
 def _say_nothing_else(text: Buffer, lines: _Lines) -> Flags:
-    """Tell which texts can be no record of Celery's, no JSON, and do not name a task before a colon."""
-    size = np.minimum(lines.end - lines.at, WINDOW)
-    words = text.window(lines.at, WINDOW).view(np.uint64) & KEEP[size]
+    """Tell which texts behind a prefix are no record of Celery's and no JSON, and name no task before a colon."""
+    words = kept(text.window(lines.at, WINDOW), np.minimum(lines.end - lines.at, WINDOW))
     window = words.view(np.uint8)
-    begin = words[:, 0] & KEEP_8[4]
-    good = (window[:, 0] != ord("{")) & ~((window == ord("@")) | (window == 0x1B)).any(axis=1)
-    for beginning in _BEGINNINGS:
-        good &= begin != word(beginning)
+    good = ~begin_with(words[:, 0], RECORD_BEGINNINGS) & (window[:, 0] != ord("{"))
+    good &= ~((window == ord("@")) | (window == 0x1B)).any(axis=1)
     bracket, colon = window == ord("["), (window == ord(":")) | (window == ord("]"))
     opens, closes = bracket.any(axis=1), colon.any(axis=1)
     whole = lines.end - lines.at <= WINDOW
     unnamed = np.where(closes, ~opens | (colon.argmax(axis=1) < bracket.argmax(axis=1)), whole & ~opens)
-    return good & unnamed & (whole | (window == ord(" ")).any(axis=1))
+    blank: Flags = (window == ord(" ")).any(axis=1)
+    return good & unnamed & (whole | blank)
 
 
 # -- numbers ------------------------------------------------------------------
 
-_DIGITS: Final = 32  # of a run time at most, with its point
-_PLACES: Final = np.arange(_DIGITS)
+_WIDEST: Final = 32  # digits of a run time at most, with its point
+_PLACES: Final = np.arange(_WIDEST)
 _TENS: Final = 10 ** np.arange(7, dtype=np.uint64)
 
 
@@ -327,7 +339,7 @@ def _seconds(text: Buffer, at: Ints, end: Ints) -> npt.NDArray[np.float64]:
 
     Microseconds are kept and what is beyond them is cut off, as the pattern does (`celery.seconds`).
     """
-    window = text.window(at, _DIGITS)
+    window = text.window(at, _WIDEST)
     point, stop = (window == ord(".")).argmax(axis=1), (window == ord("s")).argmax(axis=1)
     digits = (window - np.uint8(ord("0")) <= 9) & (stop[:, None] > _PLACES)
     good = (digits.sum(axis=1) == stop - 1) & (point > 0) & (point <= 8) & (stop > point + 1) & (at + stop < end)

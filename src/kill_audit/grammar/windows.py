@@ -4,7 +4,7 @@ A window is an array of shape (texts, bytes): what lies from some offsets on. Wi
 bytes, little-endian, so that one operation compares eight bytes of thousands of texts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,7 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 WINDOW: Final = 64  # bytes of the usual window
+LONGEST: Final = 208
 REACH: Final = 256  # how far behind a text's begin or end windows may look
 
 
@@ -40,6 +41,7 @@ class Buffer:
 
 
 def word(text: bytes) -> int:
+    """Give the first bytes of a word as a number."""
     return int.from_bytes(text, "little")
 
 
@@ -49,8 +51,23 @@ def _masks(size: int, words: int) -> Words:
     return np.array(kept, np.uint64)
 
 
-KEEP: Final = _masks(WINDOW, WINDOW // 8)  # [length, word]
+KEEP: Final = _masks(LONGEST, LONGEST // 8)  # [length, word]
 KEEP_8: Final = KEEP[:9, 0]
+
+
+def kept(window: Bytes, length: Ints) -> Words:
+    """Give the words of a window, with all bytes behind the first `length` of each row set to 0."""
+    words: Words = window.view(np.uint64) & KEEP[length, : window.shape[1] // 8]
+    return words
+
+
+def begin_with(words: Words, beginnings: Iterable[bytes]) -> Flags:
+    """Tell which words begin with one of some texts of four bytes."""
+    first = words & KEEP_8[4]
+    found = np.zeros(len(words), np.bool_)
+    for beginning in beginnings:
+        found |= first == word(beginning)
+    return found
 
 
 class Distinct:
@@ -85,20 +102,21 @@ class Distinct:
         raw = self._text.data[at : at + length].tobytes()
         code = self._known.get(raw)
         if code is None:
-            word = self._make(raw)
-            code = self.UNSURE if word is None else len(self.words)
-            if word is not None:
-                self.words.append(word)
+            made = self._make(raw)
+            code = self.UNSURE if made is None else len(self.words)
+            if made is not None:
+                self.words.append(made)
             self._known[raw] = code
         return code
 
 
-# Random odd factors: a word's hash is the sum of its pieces, each times its factor, modulo 2**64.
+# Random odd factors: a hash is the sum of a text's words, each times its factor, modulo 2**64. A word is folded first,
+# as what differs in its last bytes only would change only the last bits of the product.
 _FACTORS: Final = np.random.default_rng().integers(1, 1 << 63, WINDOW // 8, np.uint64) * np.uint64(2) + np.uint64(1)
 
 
 def hashed(window: Bytes, length: Ints) -> Words:
     """Hash the first `length` bytes of each row of a window."""
-    words = window.view(np.uint64)
-    hashes: Words = (words & KEEP[length, : words.shape[1]]) @ _FACTORS[: words.shape[1]]
+    words = kept(window, length)
+    hashes: Words = (words ^ words >> np.uint64(32)) @ _FACTORS[: words.shape[1]]
     return hashes

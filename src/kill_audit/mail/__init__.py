@@ -11,7 +11,7 @@ from kill_audit.mail.delivery import Delivered, deliver
 from kill_audit.mail.failures import MailError
 from kill_audit.mail.outbox import Letter, Outbox, Sent
 from kill_audit.mail.parties import Parties, parties
-from kill_audit.mail.route import Route, SendmailRoute, SmtpRoute, route
+from kill_audit.mail.route import Route, SendmailRoute, SmtpRoute, find_route
 from kill_audit.mail.transport import transport
 from kill_audit.mail.when_due import Due, fingerprint, withheld
 
@@ -31,10 +31,10 @@ __all__ = [
     "compose_failure",
     "deliver",
     "failure_key",
+    "find_route",
     "fingerprint",
     "key_of",
     "parties",
-    "route",
     "transport",
     "withheld",
 ]

@@ -8,6 +8,7 @@ after the server had taken it (RFC 5321, section 4.5.5), can be known as one by 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from email.errors import HeaderParseError
 from email.headerregistry import Address, HeaderRegistry
 from hashlib import sha256
 from typing import Any
@@ -70,8 +71,7 @@ def parties(sender: str, recipients: Sequence[str], label: str) -> Parties:
 def _addresses(texts: Sequence[str], option: str) -> list[Address]:
     found: list[Address] = []
     for text in texts:
-        header: Any = HeaderRegistry()("to", text if text.isprintable() else "")
-        read: tuple[Address, ...] = () if header.defects else header.addresses
+        read = _read(text)
         if not read or not all(_LOCAL.fullmatch(one.username) and _DOMAIN.fullmatch(one.domain) for one in read):
             raise MailError(
                 f"{option} {text!r} is no mail address",
@@ -79,3 +79,15 @@ def _addresses(texts: Sequence[str], option: str) -> list[Address]:
             )
         found += read
     return found
+
+
+def _read(text: str) -> tuple[Address, ...]:
+    """Read the addresses in a text; none if it is not as it should be."""
+    if not text.isprintable():
+        return ()
+    try:
+        header: Any = HeaderRegistry()("to", text)
+    except (HeaderParseError, AttributeError, IndexError, ValueError):  # its parser trips over halves of addresses
+        return ()
+    addresses: tuple[Address, ...] = header.addresses
+    return () if header.defects else addresses

@@ -64,7 +64,9 @@ class SendmailRoute:
 Route = SmtpRoute | SendmailRoute
 
 
-def route(smtp: str | None, sendmail: str | None, *, authorities: str | None, environ: Mapping[str, str]) -> Route:
+def find_route(
+    smtp: str | None, sendmail: str | None, *, authorities: str | None, environ: Mapping[str, str]
+) -> Route:
     """Find the way: the server that is named, else the program that is named, else the host's own sendmail.
 
     The password of a server is in the URL (not on the command line), in KILL_AUDIT_SMTP_PASSWORD, in a file that

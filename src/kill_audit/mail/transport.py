@@ -124,7 +124,7 @@ def _later(error: Exception) -> bool:
 def _said(error: Exception) -> str:
     if isinstance(error, smtplib.SMTPResponseException):
         return _text(error.smtp_code, error.smtp_error)
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError):  # smtplib wraps some
         return "it did not answer in time"
     if isinstance(error, OSError):
         return error.strerror or str(error) or type(error).__name__

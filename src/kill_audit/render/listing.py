@@ -67,7 +67,10 @@ def render_listing(listing: Listing, *, width: int | None, color: bool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A thing that was looked at, how it stands, and what to type; `more`: lines that belong to it."""
+    """A thing that was looked at, how it stands, and what to type.
+
+    `more`: lines that belong to it; one that begins with a blank is for copying, and is never wrapped.
+    """
 
     state: str
     name: str
@@ -97,12 +100,26 @@ def render_findings(title: str, findings: Sequence[Finding], *, width: int | Non
         lines += [head, *(Text(" " * len(lead) + part) for part in parts[1:])]
         if one.fix is not None:
             lines.append(Text(f"      {'next' if one.state == 'ok' else 'fix'}: {printable(one.fix)}"))
-        lines += [Text(f"      {printable(line)}", style="dim") for line in one.more]
+        lines += [Text(line, style="dim") for more in one.more for line in _below(printable(more), width)]
     buffer = io.StringIO()
     console = _console(buffer, width, color=color)
     for line in lines:
         console.print(line, soft_wrap=True)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def _below(text: str, width: int | None) -> list[str]:
+    """Indent a line that belongs to a finding, and wrap it; one that is indented already is for copying."""
+    if width is None or text.startswith(" "):
+        return [f"      {text}"]
+    return textwrap.wrap(
+        text,
+        max(width, 20),
+        initial_indent=" " * 6,
+        subsequent_indent=" " * 10,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _console(buffer: io.StringIO, width: int | None, *, color: bool) -> Console:

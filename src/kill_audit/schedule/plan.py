@@ -80,13 +80,20 @@ def cron_text(plan: Plan, *, with_user: bool) -> str:
     named = {"smtp-password": "KILL_AUDIT_SMTP_PASSWORD_FILE", "run-log-password": "KILL_AUDIT_RUN_LOG_PASSWORD_FILE"}
     return _render(
         "crontab",
-        environment=[f"{named[name]}={shlex.quote(_one_line(path))}" for name, path in plan.credentials],
+        environment=[f"{named[name]}={_cron_value(path)}" for name, path in plan.credentials],
         minute=plan.minute,
         user="root " if with_user else "",
         collect=cron_command((*plan.program, *plan.collect)),
         weekly=cron_time(plan.weekly),
         mail=cron_command((*plan.program, *plan.mail)),
     )
+
+
+def _cron_value(text: str) -> str:
+    """Write a value of a variable for cron, which takes quotes off and knows no escapes (crontab(5))."""
+    if '"' in text:
+        raise ScheduleError(f"{text!r} cannot stand in a crontab", hint="give the file a name without quotes")
+    return f'"{_one_line(text)}"'
 
 
 def cron_time(weekly: str) -> str:

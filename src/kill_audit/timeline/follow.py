@@ -27,6 +27,7 @@ from kill_audit.timeline.partial import (
     Stretch,
     hash_of,
     runtime_bucket,
+    version_numbers,
 )
 
 _SECOND = 1_000_000
@@ -54,6 +55,7 @@ _RECENT_SPAN = 15 * _SECOND
 _NEVER = 2**62
 _ECHO_SPAN = 2 * _SECOND
 _REORDER_TOLERANCE = 0.5 * _SECOND
+_LATE_BANNERS = (5, 0, 1)  # releases up to this one do not flush the banner (celery/apps/worker.py)
 
 
 class _OpenRun:
@@ -267,14 +269,16 @@ class Follower:
         """Take a banner or ready line: a second one of its kind is a new life, also under the same pid (SIGHUP)."""
         pid, mark = event.seen.pid, _mark(event)
         segment = self._current.get((group, pid))
-        banner = isinstance(event, events.WorkerBanner)
-        again = segment is not None and (segment.banner if banner else segment.ready_at is not None)
-        late = segment is not None and banner and segment.ready_at is not None and not segment.banner
+        ready = segment is not None and segment.ready_at is not None
+        # Where it is not flushed, the banner may come after "ready", even at exit.
+        late = isinstance(event, events.WorkerBanner) and ready and version_numbers(event.version) <= _LATE_BANNERS
+        again = segment is not None and segment.banner if late else ready
+        if isinstance(event, events.WorkerBanner) and segment is not None:
+            again |= segment.banner
         if segment is None or again or not (segment.started or late):
             segment = self._start(group, pid, mark)
         segment.node = event.node
         if isinstance(event, events.WorkerBanner):
-            # Up to 5.0.1 the banner is not flushed and may come after "ready", even at exit (celery/apps/worker.py).
             segment.banner, segment.version = True, event.version
         else:
             segment.ready_at, segment.informed = mark.at, True
@@ -324,8 +328,7 @@ class Follower:
             segment.last_death_at = event.at
             for run in segment.open.values():
                 run.witness = True
-            self._kept.extend(run for run in segment.recent if run.end and run.end.mark.at >= event.at - _RECENT_SPAN)
-            segment.recent.clear()
+            self._keep_recent(segment, since=event.at - _RECENT_SPAN)
             if isinstance(event, events.ChildExited):
                 return replace(event, heard_at=self._busy.pop((segment.group, event.child), None))
         return event
@@ -469,6 +472,15 @@ class Follower:
             died = first.segment is not None and first.segment.last_death_at >= first.facts["received"].at
             return None if died else first
         return None
+
+    def _keep_recent(self, segment: _OpenSegment, *, since: float) -> None:
+        """Keep what ended just before a death: it may have been what died."""
+        for run in segment.recent:
+            if run.end is not None and run.end.mark.at >= since:
+                self._kept.append(run)
+                if run.end.kind is Line.RETRIED and self._retried[run.hash]:
+                    self._retried[run.hash] -= 1
+        segment.recent.clear()
 
     def _retry(self, end: End, here: list[_OpenRun], run: _OpenRun | None, countdown: float) -> None:
         """Note when the retried message is due: it waits in the worker and takes its number only then."""

@@ -73,7 +73,8 @@ def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
     """
     wanted: dict[int, frozenset[int]] = {}
     open_hashes = [
-        np.unique(np.fromiter((hash_of(run.task_id) for run in partial.runs), np.uint64)) for partial in partials
+        np.unique(np.fromiter((hash_of(one.task_id) for one in (*partial.runs, *partial.ends)), np.uint64))
+        for partial in partials
     ]
     for place, partial in enumerate(partials):
         asked = set(partial.repeated)

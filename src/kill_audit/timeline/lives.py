@@ -21,7 +21,7 @@ from typing import TypeVar
 from kill_audit import events
 from kill_audit.entry import Micros, Origin
 from kill_audit.events import Event, UnitEvent, WorkerEvent
-from kill_audit.timeline.partial import Group, Mark, Partial, Run, Segment
+from kill_audit.timeline.partial import Group, Mark, Partial, Run, Segment, version_numbers
 
 SECOND = 1_000_000
 CLOSE = SECOND // 2  # two sockets bring lines up to 146 ms out of order on a busy machine (seen on two cores)
@@ -152,15 +152,21 @@ def _children(
     named: set[tuple[Group, int]],
 ) -> set[tuple[Group, int]]:
     """Pool processes that spoke as a main process, in units whose real main process is known."""
-    mains: dict[Group, set[int]] = defaultdict(set)
+    mains: dict[Group, dict[int, Micros]] = defaultdict(dict)
     for segment in segments:
-        mains[segment.group].add(segment.main_pid)
+        pids = mains[segment.group]
+        pids[segment.main_pid] = min(segment.first_at, pids.get(segment.main_pid, segment.first_at))
     found: set[tuple[Group, int]] = set()
     for group, pids in mains.items():
-        real = {pid for pid in pids if (group, pid) in began and (group, pid) not in child_writers}
-        claims = {(group, pid) for pid in pids - real}
-        if real:
-            found |= {claim for claim in claims if claim in child_writers or claim in named or claim not in began}
+        real = {pid: at for pid, at in pids.items() if (group, pid) in began and (group, pid) not in child_writers}
+        first = min(real.values(), default=None)
+        for pid in pids.keys() - real.keys() if first is not None else ():
+            claim = (group, pid)
+            # Where a pipe carries a worker's lines its pool processes' come under the same pid: such a worker may
+            # have been there before the one whose pid is its own.
+            forked = claim in child_writers and pids[pid] >= first
+            if forked or claim in named or claim not in began:
+                found.add(claim)
     return found
 
 
@@ -265,7 +271,7 @@ def _merge(draft: _Draft, runs: Sequence[tuple[int, Run]], hosts: Mapping[str, s
         started=first.started,
         ready_at=_first(segment.ready_at for segment in segments),
         node=_first(segment.node for segment in segments),
-        version=_version(_first(segment.version for segment in segments)),
+        version=version_numbers(_first(segment.version for segment in segments)),
         concurrency=_first(segment.concurrency for segment in segments),
         pool=_first(segment.pool for segment in segments),
         first_at=first.first_at,
@@ -274,7 +280,10 @@ def _merge(draft: _Draft, runs: Sequence[tuple[int, Run]], hosts: Mapping[str, s
         drained=_drained(segments, runs),
         recycled=sum(segment.recycled for segment in segments),
         informed=any(segment.informed for segment in segments),
-        numbered=first.started is not None and not overlap and not _reordered(draft, base, placed),
+        numbered=first.started is not None
+        and not overlap
+        and not _reordered(draft, base, placed)
+        and not (len(base) > 1 and _came_due_elsewhere(placed, segments[-1].last.at)),
         vouched=vouched,
         runs=placed,
     )
@@ -312,16 +321,19 @@ def _reordered(draft: _Draft, base: Mapping[int, tuple[int, int]], runs: Sequenc
     )
 
 
+def _came_due_elsewhere(runs: Iterable[Run], last: Micros) -> bool:
+    """Whether a run waited at the end of its source and was handed out in the next: it shifts the numbers there."""
+    return any(
+        run.number is None and (run.settled_late or (run.waits and run.due is not None and run.due <= last))
+        for run in runs
+    )
+
+
 _T = TypeVar("_T")
 
 
 def _first(values: Iterable[_T | None]) -> _T | None:
     return next((value for value in values if value is not None), None)
-
-
-def _version(text: str | None) -> tuple[int, ...]:
-    parts = (text or "").split(".")
-    return tuple(int(part) for part in parts if part.isdecimal())
 
 
 # -- how a life ended -----------------------------------------------------

@@ -381,9 +381,12 @@ def ended_just_before(life: Life, loss: Loss, claimed: Collection[int]) -> Run |
     if any(_spoke_there(run, exit_, life) for run in left for exit_ in loss.exits):
         return None
     explains = any(run.number is None or job is None or run.number >= job for run in left)
+    # A task that waited unseen may have the finished task's number: then only a success right before the death counts.
+    doubtful = bool(left) and hides_waits(life)
+    since = min((exit_.at for exit_ in loss.exits), default=moment) - _AT_ONCE if doubtful else moment - _AFTERMATH
     for run in reversed(life.runs):
         end = run.end
-        if end is None or end.kind not in _DONE or not moment - _AFTERMATH <= end.mark.at <= moment:
+        if end is None or end.kind not in _DONE or not since <= end.mark.at <= moment:
             continue
         same_process = bool(end.process) and any(end.process == exit_.child for exit_ in loss.exits)
         same_job = life.numbered and run.number is not None and run.number == job
@@ -393,4 +396,5 @@ def ended_just_before(life: Life, loss: Loss, claimed: Collection[int]) -> Run |
 
 
 _DONE = frozenset({Line.SUCCEEDED, Line.RAISED, Line.IGNORED})
+_AT_ONCE = 1_000_000
 _AFTERMATH = 15_000_000  # a loss is printed at most some 15 s after the death (worker_lost_wait 10 s, pool check 5 s)

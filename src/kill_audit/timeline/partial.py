@@ -180,3 +180,9 @@ def runtime_bucket(seconds: float) -> int:
 def bucket_top_s(bucket: int) -> float:
     """Return the longest run time, in seconds, that a bucket holds."""
     return float(2.0 ** (bucket / BUCKETS_PER_DOUBLING) / 1e3)
+
+
+def version_numbers(text: str | None) -> tuple[int, ...]:
+    """Split a release into its numbers (`5.2.7` is (5, 2, 7)); what is no number in it is left out."""
+    parts = (text or "").split(".")
+    return tuple(int(part) for part in parts if part.isdecimal())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kill_audit.cli.configuration import unknown_variables
 from kill_audit.cli.doctor.check import STATUS, Check, worst
 from kill_audit.cli.options import Reading, listing_options, reading, run_log_options, source_options, takes_stdin
 from kill_audit.cli.output import in_colour, terminal_width, write
@@ -92,8 +93,14 @@ def _checks(shared: Reading, settings: "Settings", *, stdin: bool) -> Iterator[C
 
 
 def _configuration(settings: "Settings") -> Check:
-    if settings.notes:
-        return Check(name="configuration", state="warn", detail="; ".join(settings.notes))
+    from kill_audit.cli import COMMANDS, find  # noqa: PLC0415 - which imports this module
+
+    commands = {name: command for name in COMMANDS if (command := find(name)) is not None}
+    notes = list(settings.notes)
+    for name, nearest in unknown_variables(os.environ, commands).items():
+        notes.append(f"the variable {name} is no option's" + (f"; did you mean {nearest}?" if nearest else ""))
+    if notes:
+        return Check(name="configuration", state="warn", detail="; ".join(notes))
     files = ", ".join(map(str, settings.files))
     return Check(
         name="configuration",

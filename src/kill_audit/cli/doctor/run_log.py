@@ -67,7 +67,7 @@ def _row(row: "Row", zone: "tzinfo") -> str:
     def moment(at: int | None) -> str:
         return "-" if at is None else when.describe(at, zone)
 
-    status = f"{row.status or '(no status)'} is {row.state}"
+    status = f"{row.status or 'no status'} ({row.state})"
     return (
         f"{row.key}: {row.task_name or '(no name)'}[{row.task_id or '-'}], {status}, "
         f"{moment(row.started_at)} to {moment(row.finished_at)}"
