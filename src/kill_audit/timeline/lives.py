@@ -403,8 +403,9 @@ def _told_by_manager(life: Life, about: Sequence[UnitEvent]) -> LifeEnd | None:
     cut = _cut_short(life)
     if cut is not None:
         return replace(cut, exit_code=code, marks=(*cut.marks, *marks))
-    if not _asked_to_stop(life) and code is None and life.runs:
-        # Nothing was printed before it stopped: not even the line that every asked-for shutdown begins with.
+    if not _asked_to_stop(life) and code is None and life.runs and life.main_pid:
+        # Nothing was printed before it stopped: not even the line that every asked-for shutdown begins with (that
+        # line goes to stdout, so that a log file, which does not say the pid, never has it).
         return LifeEnd(ending=Ending.KILLED, at=_first_sign(life, about, last.at), marks=marks)
     return LifeEnd(ending=Ending.ORDERLY, at=last.at, exit_code=code, marks=marks)
 
@@ -524,7 +525,8 @@ def _with_events(merged: Sequence[Life], told: Told, boots: Boots) -> tuple[Life
 def _successor(life: Life, later: Sequence[Life], unit: Sequence[Life]) -> tuple[Mark | None, bool]:
     """Find the start of the unit's next life, and whether it is the same process executed anew."""
     if later:
-        return later[0].started or Mark(later[0].first_at, "", ""), True
+        # A log file does not say the pid: with the manager's records at hand they tell how the life ended.
+        return later[0].started or Mark(later[0].first_at, "", ""), life.main_pid != 0 or not life.about
     following = [
         other
         for other in unit
