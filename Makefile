@@ -18,6 +18,10 @@ SAMPLE_REPORT = report --utc --since '2026-11-30 12:02 UTC' --until '2026-11-30 
 TEST_PACKAGES = systemd systemd-journal-remote xz-utils zstd postgresql mariadb-server-core mariadb-client-core chromium
 LAB_PACKAGES = mmdebstrap systemd-container
 
+# The tests of what judges, which take seconds; `make test` runs the rest of them too.
+QUICK_TESTS = $(filter-out %_properties.py %_celery_app.py %_config.py %_database.py %_docs.py %_engine.py %_schedule.py \
+    %_units.py tests/test_ledger% tests/test_mail%, $(wildcard tests/test_*.py))
+
 PYTEST = $(BIN)/pytest -q -n 2 --dist loadgroup
 
 # Everything is looked at, also after a failure; what pytest says comes last.
@@ -40,8 +44,8 @@ test: $(VENV)/.services ## all tests but the kill lab's, after lint, types and i
 	$(call CHECK,-m 'not lab')
 
 .PHONY: quick
-quick: $(VENV)/.tools ## lint, types, imports, and the tests that need no services
-	$(call CHECK,-m 'not lab and not service and not journal' tests)
+quick: $(VENV)/.tools ## lint, types, imports and the core's tests: under a minute, no services
+	$(call CHECK,-m 'not service and not journal' $(QUICK_TESTS))
 
 .PHONY: lab
 lab: $(VENV)/.lab ## boot a real systemd, kill real workers, and compare (needs root); the quick scenarios
@@ -50,6 +54,10 @@ lab: $(VENV)/.lab ## boot a real systemd, kill real workers, and compare (needs 
 .PHONY: lab-all
 lab-all: $(VENV)/.lab ## the same with every scenario and Celery, or with SCENARIO=name,name
 	@KILL_AUDIT_LAB='$(or $(SCENARIO),all)' $(PYTEST) -m lab tests/lab
+
+.PHONY: bench
+bench: $(VENV)/.services ## time it beside the programs that people use instead; WORDS='100000 2' for entries and rounds
+	@$(BIN)/python -m tests.bench $(WORDS)
 
 .PHONY: bless
 bless: $(VENV)/.tools ## take over what the tests say now as what is expected

@@ -4,6 +4,7 @@ import os
 import string
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -113,23 +114,23 @@ def test_a_project_without_our_table_is_nobody_s_business(home: Home) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_file_that_this_user_may_not_read_is_noted(home: Home, tmp_path: Path) -> None:
+def test_a_file_that_this_user_may_not_read_is_noted() -> None:
     """A host's file that only root can read is left out with a note, and one in a closed folder silently."""
-    home.host.write_text('boot = "x"')
-    home.host.chmod(0o600)
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o700)
     program = (
         "import pathlib, sys; from kill_audit.config import load\n"
         "found = load(environ={}, folder=pathlib.Path('/'), host=pathlib.Path(sys.argv[1]))\n"
         "print(found.files, found.notes)"
     )
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
     become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", program]
-    environ = {**os.environ, "HOME": "/", "XDG_CONFIG_HOME": str(closed)}
-    done = subprocess.run([*become, str(home.host)], check=True, capture_output=True, text=True, env=environ)
-    assert done.stdout == f"() ('{home.host}: Permission denied; the configuration there is not used',)\n"
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        host, closed = Path(name, "config.toml"), Path(name, "closed")
+        host.write_text('boot = "x"')
+        host.chmod(0o600)
+        closed.mkdir(mode=0o700)
+        environ = {**os.environ, "HOME": "/", "XDG_CONFIG_HOME": str(closed)}
+        done = subprocess.run([*become, str(host)], check=True, capture_output=True, text=True, env=environ)
+    assert done.stdout == f"() ('{host}: Permission denied; the configuration there is not used',)\n"
 
 
 # -- what they say ------------------------------------------------------------

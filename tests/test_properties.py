@@ -80,6 +80,15 @@ def test_given_twice(scene: Scene) -> None:
     assert found(scene, entries, entries) == whole(scene.name)
 
 
+@scenes
+def test_copied_in_part(scene: Scene) -> None:
+    """A file that holds the first, or the last, of what another file holds whole, adds nothing."""
+    entries, places = scene.entries(), boundaries(scene.name)
+    for part in (entries[: places[0]], entries[: places[len(places) // 2]], entries[places[-1] :]):
+        assert found(scene, part, entries) == whole(scene.name)
+        assert found(scene, entries, part) == whole(scene.name)
+
+
 @given(data=st.data())
 def test_files_that_overlap(data: st.DataObject) -> None:
     """Files that hold some entries both (a copy made by hand, and the journal) give the same findings."""

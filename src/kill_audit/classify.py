@@ -8,7 +8,7 @@ Rules of this file:
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
@@ -169,7 +169,10 @@ def host_reboot(death: Death, scene: Scene) -> Ruling | None:
         )
     down = scene.near(life, events.HostShutdown, death.at - SHUTDOWN_SPAN, death.at + CLOSE)
     stop = scene.stop_at(life, death.at)
-    if down and stop is not None and stop.begun.at >= down[0].at - 10 * SECOND:
+    again = stop is not None and any(
+        isinstance(event, events.UnitStarted) and event.at > stop.begun.at for event in life.about
+    )  # then the boot went on, and what logind announced was called off
+    if down and stop is not None and not again and stop.begun.at >= down[0].at - 10 * SECOND:
         return Ruling(
             cause=Cause.HOST_REBOOT,
             confidence="high",
@@ -205,8 +208,10 @@ def _oom_victim(death: Death, scene: Scene) -> Ruling | None:
     pids = {death.exit.child_pid} if death.exit else {exit_.child_pid for exit_ in death.exits}
     if death.main:
         pids.add(life.main_pid)
-    in_unit = {kill.pid for kill in kills if kill.unit is not None and kill.unit == life.group.unit}
-    by_pid = [kill for kill in kills if kill.pid in pids and _comm_fits(kill.comm)]
+    boxes = {event.seen.origin.container for event in life.said} - {None}
+    in_unit = {kill.pid for kill in kills if kill.unit == life.group.unit or _of_container(kill, boxes)}
+    # Numbers in a container are its own: only the cgroup's path tells whose the host's number is.
+    by_pid = [] if boxes else [kill for kill in kills if kill.pid in pids and _comm_fits(kill.comm)]
     chosen = by_pid or [kill for kill in kills if kill.pid in in_unit]
     free = [kill for kill in chosen if _one_death(scene.taken_oom.get(kill.pid, death), death)]
     if not free:
@@ -230,6 +235,14 @@ def _oom_victim(death: Death, scene: Scene) -> Ruling | None:
         reasons=(why,),
         marks=tuple(mark(kill) for kill in told),
     )
+
+
+def _of_container(kill: events.KernelOomKill, boxes: Collection[str | None]) -> bool:
+    """Whether the victim's cgroup is that of a container: its path ends with the id, as `docker-ID.scope` or `ID`."""
+    return any(box is not None and len(box) >= _SHORT_ID and box in (kill.cgroup or "") for box in boxes)
+
+
+_SHORT_ID = 12  # the shortest form in which Docker and podman write a container's id
 
 
 def _one_death(one: Death, other: Death) -> bool:

@@ -81,6 +81,11 @@ class Built:
     kills: tuple[Kill, ...]
 
     @property
+    def until(self) -> int:
+        """The moment behind its last entry."""
+        return _END
+
+    @property
     def size(self) -> int:
         """Bytes of the files, as they lie on the disk."""
         return sum(path.stat().st_blocks * 512 for path in self.files)

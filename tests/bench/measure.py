@@ -51,7 +51,7 @@ def run(command: Sequence[str], *, sample: bool = False) -> Cost:
     while child.stdout.read(1 << 16):
         pass
     status = child.wait()
-    wall = time.monotonic() - begun
+    wall = time.monotonic() - begun  # what is left behind keeps nobody waiting, but its time counts
     while _session(child.pid):
         _reap()
     if sample:

@@ -13,7 +13,6 @@ from kill_audit.errors import UsageError
 
 DEFAULT_SPAN = "7d"
 DEFAULT_LEAD_IN = "7d"
-DEFAULT_SETTLE = "2min"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ class Reading:
     utc: bool = False
     quiet: bool = False
     verbose: bool = False
-    settle: str = DEFAULT_SETTLE
+    settle: str | None = None
     run_log: str | None = None
     run_log_table: str | None = None
     run_log_preset: str | None = None
@@ -118,6 +117,11 @@ def run_log_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--run-log-preset", metavar="NAME", help="Its layout, if not found by looking."),
             click.option("--results", metavar="URL", help="Celery's own result table, as further evidence."),
             click.option("--results-table", metavar="NAME", help="Its table, where it is not the usual one."),
+            click.option(
+                "--settle",
+                metavar="SPAN",
+                help="A death younger than this may still get its row, and is not called missing.  [default: 2min]",
+            ),
         ),
     )
 

@@ -41,7 +41,14 @@ def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | Non
     """Examine the evidence, as the options and the configuration (`settings`) say."""
     known: dict[str, Any] = {}
     if settings is not None:
-        known = {"settings": settings.tasks, "tolerance": settings.tolerance, "deploy_gap": settings.deploy_gap}
+        known = {
+            "settings": settings.tasks,
+            "tolerance": settings.tolerance,
+            "deploy_gap": settings.deploy_gap,
+            "settle": settings.settle,
+        }
+    if asked.settle is not None:
+        known["settle"] = when.span(asked.settle)
     return examine(
         evidence.sources,
         run_log_of(asked, settings),
@@ -49,7 +56,6 @@ def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | Non
         Scans(quiet=asked.quiet),
         now=evidence.now,
         results=_results_of(asked, settings),
-        settle=when.span(asked.settle),
         **{name: value for name, value in known.items() if value is not None},
     )
 

@@ -35,7 +35,7 @@ def command(**asked: Any) -> int:
     from kill_audit.render.printable import printable_json  # noqa: PLC0415
     from kill_audit.units import seen_units  # noqa: PLC0415
 
-    found = findings_of(replace(shared, run_log=None), evidence_of(shared, stdin=stdin))
+    found = findings_of(replace(shared, run_log=None, results=None), evidence_of(shared, stdin=stdin))
     seen = seen_units(found.history, found.kills, found.question)
     known = _settings(shared, seen)
     target = asked["target"]

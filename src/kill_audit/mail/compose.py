@@ -96,7 +96,7 @@ def _message(subject: str, parties: Parties, *, date: dt.datetime, key: str, thr
         message["References"] = parties.thread
     message["List-Id"] = parties.list_id
     message["Auto-Submitted"] = "auto-generated"
-    message["X-Auto-Response-Suppress"] = "All"  # Exchange looks at this one ([MS-OXCMAIL], 2.2.3.2.14)
+    message["X-Auto-Response-Suppress"] = "All"  # Exchange looks at this one ([MS-OXCMAIL])
     return message
 
 

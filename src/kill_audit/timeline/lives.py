@@ -525,8 +525,10 @@ def _with_events(merged: Sequence[Life], told: Told, boots: Boots) -> tuple[Life
 def _successor(life: Life, later: Sequence[Life], unit: Sequence[Life]) -> tuple[Mark | None, bool]:
     """Find the start of the unit's next life, and whether it is the same process executed anew."""
     if later:
-        # A log file does not say the pid: with the manager's records at hand they tell how the life ended.
-        return later[0].started or Mark(later[0].first_at, "", ""), life.main_pid != 0 or not life.about
+        # Lines without pids are not one process's. Yet a log file may lack what the worker prints on stdout, its
+        # banner and the words of its shutdown: then nothing but the manager's records tells how a life ended.
+        told = bool(life.about or life.version or life.said and life.said[0].seen.origin.container)
+        return later[0].started or Mark(later[0].first_at, "", ""), life.main_pid != 0 or not told
     following = [
         other
         for other in unit

@@ -81,7 +81,7 @@ def _units(shared: Reading) -> "tuple[tuple[SeenUnit, ...], Found, str | None]":
     from kill_audit.units import Found, machine_id, seen_units, settings_of  # noqa: PLC0415 - not needed for --help
 
     try:
-        found = findings_of(replace(shared, run_log=None), evidence_of(shared))
+        found = findings_of(replace(shared, run_log=None, results=None), evidence_of(shared))
     except UsageError:
         raise
     except KillAuditError as error:
