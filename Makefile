@@ -56,7 +56,7 @@ lab-all: $(VENV)/.lab ## the same with every scenario and Celery, or with SCENAR
 	@KILL_AUDIT_LAB='$(or $(SCENARIO),all)' $(PYTEST) -m lab tests/lab
 
 .PHONY: bench
-bench: $(VENV)/.services ## time it beside the programs that people use instead; WORDS='100000 2' for entries and rounds
+bench: $(VENV)/.services ## time it beside the programs that people use instead; WORDS='N=100000 ROUNDS=2' for less
 	@$(BIN)/python -m tests.bench $(WORDS)
 
 .PHONY: bless

@@ -1,9 +1,15 @@
 """Deploy windows: stops and restarts that belong together, and what happened in them."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
-from builders import SECOND, Journal, Unit, audited, moment
+from builders import DAY, EVERYTHING, NOON, SECOND, Journal, Manager, Unit, audited, moment, one_by_one
+from kill_audit.audit import examine
+from kill_audit.deploys import Marked
 from kill_audit.document import Deploy, micros
+from kill_audit.entry import MarkRule
 
 
 def restart(unit: Unit, *, kills: bool = False, job_type: str = "restart", main: int = 500) -> None:
@@ -226,3 +232,67 @@ def test_ids() -> None:
     (alone,) = deploys(journal)
     assert deploys(both)[0].id == alone.id
     assert len({deploy.id for deploy in deploys(both)}) == 2
+
+
+# -- marks -----------------------------------------------------------------------------------------------------------
+
+
+def restarted(
+    *rules: MarkRule, given: Sequence[Marked] = (), mark: str | None = None, second: float = 50
+) -> list[str]:
+    """Restart two workers ten minutes apart, with an entry `mark` at second 50; give the windows' labels."""
+    journal = Journal()
+    a, b = journal.unit("celery@a.service"), journal.unit("celery@b.service", main=300)
+    if mark is not None:
+        journal.at(50)
+        journal.write(mark, replace(a.origin, unit=None, identifier="deploy", comm="deploy.sh", transport="syslog"))
+    for unit, at, main in ((a, first, 600), (b, first + 600, 700)):
+        journal.at(at)
+        restart(unit, main=main)
+    question = replace(EVERYTHING, marks=rules)
+    found = examine([journal.source()], None, question, one_by_one, now=NOON + DAY, marks=given)
+    return [deploy.label for deploy in found.deploys]
+
+
+TIMES = ["2026-11-30 12:01 UTC", "2026-11-30 12:11 UTC"]
+BY_TAG = MarkRule(fields=(("SYSLOG_IDENTIFIER", "deploy"),))
+
+
+def test_mark_labels() -> None:
+    """An entry that the configuration calls a deploy's mark labels the window near it, with its own message."""
+    assert restarted(BY_TAG, mark="release 41 to production") == ["release 41 to production", TIMES[1]]
+    assert restarted(replace(BY_TAG, label="shop"), mark="release 41") == ["shop", TIMES[1]]
+
+
+def test_mark_of_every_field() -> None:
+    """Every field of a mark must hold."""
+    assert restarted(MarkRule(fields=(*BY_TAG.fields, ("_COMM", "other"))), mark="release 41") == TIMES
+    assert restarted(MarkRule(fields=(*BY_TAG.fields, ("MESSAGE", "release 41"))), mark="release 42") == TIMES
+
+
+def test_mark_far_away() -> None:
+    """A mark without a stop near it labels nothing, and makes no window."""
+    assert restarted(BY_TAG, mark="release 41", first=360) == ["2026-11-30 12:06 UTC", "2026-11-30 12:16 UTC"]
+
+
+def test_mark_with_a_span() -> None:
+    """Stops within the span of one mark belong to one deploy, however far apart they lie."""
+    rolling = Marked(label="rolling", since=moment(30), until=moment(700))
+    assert restarted(given=[rolling]) == ["rolling"]
+
+
+def test_unit_that_deploys() -> None:
+    """What the manager says of the unit that runs the deploy is one mark, from its first record to its last."""
+    journal = Journal()
+    a, b = journal.unit("celery@a.service"), journal.unit("celery@b.service", main=300)
+    tool = Manager(Unit(journal, "release.service", main=400, starts=False))
+    journal.at(50)
+    tool.started()
+    for unit, at, main in ((a, 60, 600), (b, 660, 700)):
+        journal.at(at)
+        restart(unit, main=main)
+    journal.at(690)
+    tool.succeeded()
+    question = replace(EVERYTHING, marks=(MarkRule(unit="release.service"),))
+    found = examine([journal.source()], None, question, one_by_one, now=NOON + DAY)
+    assert [deploy.label for deploy in found.deploys] == ["release.service"]

@@ -39,7 +39,7 @@ def boundaries(name: str) -> tuple[int, ...]:
 
 
 def named(plain: dict[str, Any]) -> dict[str, Any]:
-    """Findings without the rung that named: where a retried task came due after a rotation the numbers are not used."""
+    """Findings without the rung that named: of a retried task that came due after a rotation numbers are not used."""
     bare = {"how": None, "confidence": None, "candidates": None}
     kills = [{**kill, "task": {**kill["task"], **bare}, "advice": None} for kill in plain["kills"]]
     return {**plain, "kills": kills}

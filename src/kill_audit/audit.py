@@ -4,13 +4,15 @@
 and does the rest once. How scans are run is handed in (`each`): `map` will do, and so will a process pool.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kill_audit import classify, coverage, deploys, grammar, incidents, reconcile, report, timeline
 from kill_audit.classify import TaskSettings
 from kill_audit.document import Document
 from kill_audit.entry import Micros, Problem, Question, Source
+from kill_audit.events import Event
+from kill_audit.grammar.marks import marks_in
 from kill_audit.reconcile import Results, RunLog
 from kill_audit.timeline import Follower, Partial
 from kill_audit.together import Together
@@ -27,8 +29,14 @@ def scan(item: Scan) -> Partial:
         if isinstance(batch, Problem):
             follower.problem(batch)
         else:
-            follower.feed(batch, *grammar.recognise(batch, question))
+            lines, found = grammar.recognise(batch, question)
+            follower.feed(batch, lines, merged(found, marks_in(batch, question)) if question.marks else found)
     return follower.partial(source.name)
+
+
+def merged(found: tuple[tuple[int, Event], ...], marks: Iterable[tuple[int, Event]]) -> tuple[tuple[int, Event], ...]:
+    """Put marks among the events of a batch, in the order of its rows."""
+    return tuple(sorted((*found, *marks), key=lambda item: item[0]))
 
 
 def audit(
@@ -60,6 +68,7 @@ def examine(
     settle: Micros = reconcile.SETTLE,
     tolerance: Micros = reconcile.TOLERANCE,
     deploy_gap: Micros = deploys.JOINED_WITHIN,
+    marks: Sequence[deploys.Marked] = (),
 ) -> report.Findings:
     """Find every killed run in the sources and reconcile it with the run log.
 
@@ -74,13 +83,14 @@ def examine(
         settle: how old a death must be before a missing row is called missing, microseconds.
         tolerance: how far outside a run's time its row may lie, microseconds.
         deploy_gap: how far apart two stops may lie and still belong to one deploy, microseconds.
+        marks: deploys that a file of marks tells of.
     """
     history = timeline.join(partials_of(sources, question, each))
     if results is not None:
         history = reconcile.named_by_results(history, results, question)
     scene = classify.scene_of(history, settings)
     kills = classify.judge(history.deaths, scene)
-    windows = deploys.deploys_of(history, kills, question, deploy_gap)
+    windows = deploys.deploys_of(history, kills, question, deploy_gap, marks)
     inside = [kill for kill in kills if question.since <= kill.at < question.until]
     return report.Findings(
         question=question,

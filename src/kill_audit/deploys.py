@@ -32,6 +32,19 @@ class Spell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """A deploy that the user's marks tell of, from its first mark to its last."""
+
+    label: str
+    since: Micros
+    until: Micros
+
+    def touches(self, since: Micros, until: Micros, slack: Micros) -> bool:
+        """Whether the marks and a span lie within `slack` of each other."""
+        return self.since - slack <= until and since <= self.until + slack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deploy:
     """A deploy window, and what the deaths in it come to."""
 
@@ -51,17 +64,54 @@ class Deploy:
 
 
 def deploys_of(
-    history: History, kills: Sequence[Kill], question: Question, joined_within: Micros = JOINED_WITHIN
+    history: History,
+    kills: Sequence[Kill],
+    question: Question,
+    joined_within: Micros = JOINED_WITHIN,
+    marks: Sequence[Marked] = (),
 ) -> tuple[Deploy, ...]:
-    """Find the deploy windows that touch the question's window, in order."""
+    """Find the deploy windows that touch the question's window, in order.
+
+    A mark near a window labels it, and what lies within the span of one mark belongs to one window.
+    """
+    marks = [*marks, *_marked(history)]
     found: list[list[Spell]] = []
     for spell in sorted(_spells(history), key=lambda spell: spell.since):
-        if found and spell.since <= max(one.until for one in found[-1]) + joined_within:
+        if found and _joined(found[-1], spell, joined_within, marks):
             found[-1].append(spell)
         else:
             found.append([spell])
-    windows = [_deploy(tuple(spells), kills) for spells in found]
+    windows = [_deploy(tuple(spells), kills, _label_of(spells, joined_within, marks)) for spells in found]
     return tuple(one for one in windows if one.until >= question.since and one.since < question.until)
+
+
+def _joined(spells: Sequence[Spell], later: Spell, joined_within: Micros, marks: Iterable[Marked]) -> bool:
+    since, until = min(one.since for one in spells), max(one.until for one in spells)
+    return later.since <= until + joined_within or any(
+        mark.touches(since, until, 0) and mark.touches(later.since, later.until, 0) for mark in marks
+    )
+
+
+def _label_of(spells: Sequence[Spell], slack: Micros, marks: Iterable[Marked]) -> str | None:
+    since, until = min(one.since for one in spells), max(one.until for one in spells)
+    near = [mark for mark in marks if mark.touches(since, until, slack)]
+    before = [mark for mark in near if mark.since <= since]
+    if before:
+        return max(before, key=lambda mark: mark.since).label
+    return min(near, key=lambda mark: mark.since).label if near else None
+
+
+def _marked(history: History) -> Iterable[Marked]:
+    """Put the marks of one run of a deploy's unit together; any other mark stands alone."""
+    runs: dict[tuple[str, str], list[events.DeployMark]] = {}
+    for event in history.told.other:
+        if isinstance(event, events.DeployMark):
+            origin = event.seen.origin
+            run = event.run or event.seen.cursor
+            runs.setdefault((origin.machine_id or origin.host, run), []).append(event)
+    for found in runs.values():
+        times = [event.at for event in found]
+        yield Marked(label=found[0].label, since=min(times), until=max(times))
 
 
 def _spells(history: History) -> Iterable[Spell]:
@@ -104,7 +154,7 @@ def _spell(life: Life, since: Micros, until: Micros) -> Spell:
     )
 
 
-def _deploy(spells: tuple[Spell, ...], kills: Sequence[Kill]) -> Deploy:
+def _deploy(spells: tuple[Spell, ...], kills: Sequence[Kill], label: str | None) -> Deploy:
     since, until = min(spell.since for spell in spells), max(spell.until for spell in spells)
     inside = tuple(kill for kill in kills if any(_of_spell(kill, spell) for spell in spells))
     lives = {id(spell.life): spell.life for spell in spells if spell.life is not None}.values()
@@ -117,7 +167,7 @@ def _deploy(spells: tuple[Spell, ...], kills: Sequence[Kill]) -> Deploy:
     text = "|".join((spells[0].machine, spells[0].unit, str(since)))
     return Deploy(
         id="d" + sha256(text.encode()).hexdigest()[:7],
-        label=_label(since),
+        label=label or _label(since),
         since=since,
         until=until,
         spells=spells,

@@ -125,13 +125,26 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarkRule:
+    """What marks a deploy in a journal: entries whose `fields` (name and value) all hold, or a unit that runs it.
+
+    `label`: what to call the deploy, None for the entry's own message or the unit's name.
+    """
+
+    fields: tuple[tuple[str, str], ...] = ()
+    unit: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What is asked of every source.
 
     Deaths in [`since`, `until`) are reported; entries in [`read_since`, `read_until`) are read, so that a task
     received long before its death is named, and what became of it afterwards is seen. `units`: patterns as for
     `journalctl -u`, none means every unit whose own lines are a Celery worker's. `keep`: hashes of task ids whose
-    runs must not be cancelled (see `timeline`). `assume_timezone`, `assume_year`: for text without them.
+    runs must not be cancelled (see `timeline`). `assume_timezone`, `assume_year`: for text without them. `marks`:
+    what marks a deploy.
     """
 
     since: Micros
@@ -142,6 +155,7 @@ class Question:
     keep: frozenset[int] = field(default_factory=frozenset)
     assume_timezone: str | None = None
     assume_year: int | None = None
+    marks: tuple[MarkRule, ...] = ()
 
     def wants_unit(self, unit: str | None) -> bool:
         """Whether `unit` is among those asked for (every unit is, when none was named)."""

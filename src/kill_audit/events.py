@@ -361,6 +361,14 @@ class HostShutdown(Event):
     """The machine goes down or reboots (logind, or PID 1's last words)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployMark(Event):
+    """An entry that the user says marks a deploy. `run`: what entries of one deploy share, "" for a lone entry."""
+
+    label: str
+    run: str = ""
+
+
 # -- journald -------------------------------------------------------------
 
 

@@ -168,7 +168,9 @@ def narrowed(
     verdicts: Sequence[str] = (),
     deploys: Sequence[str] = (),
 ) -> document.Document:
-    """Keep the kills that every filter lets pass, and count anew; the evidence and the other lists stay as they are.
+    """Keep the kills that every filter lets pass, and count anew; the evidence and the run log's lists stay as they are.
+
+    Of the deploy windows and incidents those stay that are named, or that kept a kill.
 
     Args:
         whole: the document.
@@ -190,9 +192,12 @@ def narrowed(
         and (not wanted or kill.deploy in wanted)
     )
     before = whole.totals
+    windows, events = wanted | {kill.deploy for kill in kills}, {kill.incident for kill in kills}
     return msgspec.structs.replace(
         whole,
         kills=kills,
+        deploys=tuple(one for one in whole.deploys if one.id in windows),
+        incidents=tuple(one for one in whole.incidents if one.id in events),
         offenders=_offenders(kills),
         totals=totals(
             kills,

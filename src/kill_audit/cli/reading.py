@@ -1,18 +1,21 @@
 """From options to a document: opens what they name, runs the scans, and tells how far it is."""
 
+import datetime as dt
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kill_audit import when
 from kill_audit.audit import Scan, examine
 from kill_audit.cli.options import DEFAULT_SPAN, Reading
+from kill_audit.deploys import Marked
 from kill_audit.document import Document
-from kill_audit.entry import Problem, Question, Source
+from kill_audit.entry import MarkRule, Problem, Question, Source
 from kill_audit.errors import UsageError
-from kill_audit.reconcile import Results, RunLog
+from kill_audit.grammar.marks import MATCHABLE
+from kill_audit.reconcile import SETTLE, Results, RunLog
 from kill_audit.report import Findings, report
 from kill_audit.timeline import Partial
 
@@ -40,23 +43,60 @@ def document_of(asked: Reading, *, stdin: bool = False, settings: "Settings | No
 def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | None" = None) -> Findings:
     """Examine the evidence, as the options and the configuration (`settings`) say."""
     known: dict[str, Any] = {}
+    question = evidence.question
     if settings is not None:
+        question = replace(question, marks=tuple(_rules(settings)))
         known = {
             "settings": settings.tasks,
             "tolerance": settings.tolerance,
             "deploy_gap": settings.deploy_gap,
-            "settle": settings.settle,
+            "marks": _marks(settings, evidence.now, asked.zone),
         }
-    if asked.settle is not None:
-        known["settle"] = when.span(asked.settle)
     return examine(
         evidence.sources,
         run_log_of(asked, settings),
-        evidence.question,
+        question,
         Scans(quiet=asked.quiet),
         now=evidence.now,
         results=_results_of(asked, settings),
+        settle=settle_of(asked, settings),
         **{name: value for name, value in known.items() if value is not None},
+    )
+
+
+def settle_of(asked: Reading, settings: "Settings | None" = None) -> int:
+    """How old a death must be before a missing row is called missing: by option, configuration, default (µs)."""
+    if asked.settle is not None:
+        return when.span(asked.settle)
+    return SETTLE if settings is None or settings.settle is None else settings.settle
+
+
+def _rules(settings: "Settings") -> Iterator[MarkRule]:
+    """What marks a deploy in the journal, of the configuration.
+
+    Raises:
+        UsageError: a mark asks for a field that is not read.
+    """
+    for mark in settings.deploy_marks:
+        fields = tuple((name, value) for name, _, value in (one.partition("=") for one in mark.matches))
+        unknown = next((name for name, _ in fields if name not in MATCHABLE), None)
+        if unknown is not None:
+            raise UsageError(
+                f"[[deploy-marks]]: {unknown} is none of the journal fields that are read",
+                hint="match SYSLOG_IDENTIFIER, _SYSTEMD_UNIT, _COMM, _EXE, _UID or MESSAGE_ID",
+            )
+        if fields or mark.unit:
+            yield MarkRule(fields=fields, unit=_unit(mark.unit) if mark.unit else None, label=mark.label)
+
+
+def _marks(settings: "Settings", now: int, zone: dt.tzinfo) -> tuple[Marked, ...]:
+    from kill_audit.cli.marks import marks_of_file  # noqa: PLC0415 - few have such a file
+
+    files = [(mark.file, mark.label) for mark in settings.deploy_marks if mark.file is not None]
+    return tuple(
+        replace(one, label=label or one.label)
+        for file, label in files
+        for one in marks_of_file(file, now=now, zone=zone)
     )
 
 

@@ -1,13 +1,14 @@
 """`kill-audit report`: the answer."""
 
+import time
 from typing import Any
 
 import click
 
 from kill_audit.cli.keeping import completed, ledger_of, ledger_options
-from kill_audit.cli.options import filter_options, reading, run_log_options, source_options
+from kill_audit.cli.options import Reading, filter_options, reading, run_log_options, source_options
 from kill_audit.cli.output import FAIL_ON, exit_status, in_colour, terminal_width, write
-from kill_audit.cli.reading import document_of
+from kill_audit.cli.reading import document_of, settle_of
 from kill_audit.errors import UsageError
 
 
@@ -41,6 +42,11 @@ from kill_audit.errors import UsageError
     metavar="WHAT",
     help="What makes the exit status 1: verdicts, any, cause=GLOB, >N.",
 )
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Wait until the youngest death has settled, so that a late row counts; for use right after a deploy.",
+)
 @click.option("--exit-zero", is_flag=True, help="Exit 0 also with findings or incomplete evidence.")
 @click.argument("stream", required=False, metavar="[-]")
 @ledger_options
@@ -61,6 +67,8 @@ def command(settings: Any, /, **asked: Any) -> int:
     if form not in FORMS:
         raise UsageError(f"-o {form}: no such format", hint="formats: " + ", ".join(FORMS))
     document = document_of(shared, stdin=asked["stream"] == "-", settings=settings)
+    if asked["wait"] and asked["stream"] != "-" and _settles(document, shared, settings):
+        document = document_of(shared, settings=settings)
     ledger = None if asked["no_ledger"] else ledger_of(shared, asked["ledger"])
     if ledger is not None:
         document = completed(document, ledger, shared.zone)
@@ -76,6 +84,21 @@ def command(settings: Any, /, **asked: Any) -> int:
     )
     write(text, target)
     return status
+
+
+def _settles(document: Any, shared: Reading, settings: Any) -> bool:
+    """Sleep until the youngest unsettled death is old enough; False where nothing is unsettled."""
+    from kill_audit.document import micros  # noqa: PLC0415 - not needed for --help
+
+    young = [micros(kill.at) for kill in document.kills if kill.verdict == "unsettled"]
+    if not young:
+        return False
+    left = (max(young) + settle_of(shared, settings)) / 1e6 - time.time()
+    if left > 0:
+        if not shared.quiet:
+            click.echo(f"kill-audit: waiting {left:.0f} s for rows of {len(young)} young deaths", err=True)
+        time.sleep(left)
+    return True
 
 
 def _only(document: Any, asked: dict[str, Any]) -> Any:

@@ -74,11 +74,15 @@ def sure_lines(buffer: Bytes, start: Ints, length: Ints) -> Sure:
     for begin in range(0, len(inside), _BLOCK):
         block = inside[begin : begin + _BLOCK]
         stamped, lines = _prefixed(text, block, start[block], length[block], processes)
-        found += _said(text, lines, names, processes)
-        others = block[~stamped]
-        silent.append(others[are_silent(text, start[others], length[others])])
-        mains = lines.only(~_are_of_children(lines, processes))
+        task = text.words(lines.at) & KEEP_8[len(_TASK)] == word(_TASK)
+        found += _of_tasks(text, lines.only(task), names)
+        others = lines.only(~task)
+        of_child = np.array([is_child(name) for name in processes.words], np.bool_)[others.process]
+        found += _of_children(text, others.only(of_child), names)
+        mains = others.only(~of_child)
         silent.append(mains.which[_say_nothing_else(text, mains)])
+        bare = block[~stamped]
+        silent.append(bare[are_silent(text, start[bare], length[bare])])
     whole = _Found.joined(found)
     return Sure(
         which=whole.which,
@@ -167,11 +171,6 @@ def _prefixed(text: Buffer, which: Ints, start: Ints, length: Ints, processes: D
     return stamped, lines.only(whole & (process >= 0))
 
 
-def _are_of_children(lines: _Lines, processes: Distinct) -> Flags:
-    of_child: Flags = np.array([is_child(name) for name in processes.words], np.bool_)[lines.process]
-    return of_child
-
-
 # -- what a line says -------------------------------------------------------
 
 
@@ -244,23 +243,33 @@ class _Names:
     code: npt.NDArray[np.int32]
     id_at: Ints
 
+    def only(self, chosen: Flags) -> "_Names":
+        return _Names(self.code[chosen], self.id_at[chosen])
 
-def _said(text: Buffer, lines: _Lines, names: Distinct, processes: Distinct) -> Iterable[_Found]:
-    """Find the lines of tasks, and what pool processes say."""
-    task = text.words(lines.at) & KEEP_8[len(_TASK)] == word(_TASK)
-    tasks = lines.only(task)
-    received = _end_with(text, tasks, _RECEIVED)
-    yield _received(text, tasks.only(received), names)
-    yield _succeeded(text, tasks.only(~received), names)
-    own = lines.only(~task & _are_of_children(lines, processes))
-    spoke, name = _named(text, own, 0, _SPOKE, names)
-    yield _Found.of(text, Line.SPOKE, spoke, name)
-    yield _Found.heard(own.only(_say_nothing_else(text, own)))
+
+def _of_tasks(text: Buffer, lines: _Lines, names: Distinct) -> Iterable[_Found]:
+    """Find what lines say that begin with `Task NAME[ID]`."""
+    received = _end_with(text, lines, _RECEIVED)
+    yield _received(text, lines.only(received), names)
+    lines, name, after = _named(text, lines.only(~received), len(_TASK), names)
+    for ending, make in ((_SUCCEEDED, _succeeded), (_RAISED, _raised), (_RETRIED, _retried)):
+        ours = _go_on_with(text, after, ending)
+        yield make(text, lines.only(ours), name.only(ours), after[ours] + len(ending))
+
+
+def _of_children(text: Buffer, lines: _Lines, names: Distinct) -> Iterable[_Found]:
+    """Find what pool processes say: a line that names its task in the default way, or anything else."""
+    own, name, after = _named(text, lines, 0, names)
+    spoke = _go_on_with(text, after, _SPOKE)
+    yield _Found.of(text, Line.SPOKE, own.only(spoke), name.only(spoke))
+    yield _Found.heard(lines.only(_say_nothing_else(text, lines)))
 
 
 _TASK: Final = b"Task "
 _RECEIVED: Final = b"] received"
 _SUCCEEDED: Final = b"] succeeded in "
+_RAISED: Final = b"] raised unexpected: "
+_RETRIED: Final = b"] retry: Retry in "
 _SPOKE: Final = b"]: "
 
 
@@ -273,11 +282,11 @@ def _end_with(text: Buffer, lines: _Lines, ending: bytes) -> Flags:
 
 
 def _go_on_with(text: Buffer, at: Ints, words: bytes) -> Flags:
-    """Tell where a text of at most 16 bytes lies."""
-    first, second = words[:8], words[8:]
-    good: Flags = text.words(at) & KEEP_8[len(first)] == word(first)
-    if second:
-        good &= text.words(at + 8) & KEEP_8[len(second)] == word(second)
+    """Tell where a text lies."""
+    good = np.ones(len(at), np.bool_)
+    for begin in range(0, len(words), 8):
+        piece = words[begin : begin + 8]
+        good &= text.words(at + begin) & KEEP_8[len(piece)] == word(piece)
     return good
 
 
@@ -292,25 +301,48 @@ def _received(text: Buffer, lines: _Lines, names: Distinct) -> _Found:
     return _Found.of(text, Line.RECEIVED, lines, _Names(code, id_at))
 
 
-def _succeeded(text: Buffer, lines: _Lines, names: Distinct) -> _Found:
-    """`Task NAME[ID] succeeded in SECONDSs: RESULT`."""
-    lines, name = _named(text, lines, len(_TASK), _SUCCEEDED, names)
-    at = name.id_at + _ID + len(_SUCCEEDED)
-    number = _seconds(text, at, lines.end)
-    good = number >= 0
-    name = _Names(name.code[good], name.id_at[good])
-    return _Found.of(text, Line.SUCCEEDED, lines.only(good), name, number[good])
-
-
-def _named(text: Buffer, lines: _Lines, skip: int, after: bytes, names: Distinct) -> tuple[_Lines, _Names]:
-    """Find the lines that go on, after `skip` bytes, with `NAME[ID` and what comes after an id."""
+def _named(text: Buffer, lines: _Lines, skip: int, names: Distinct) -> tuple[_Lines, _Names, Ints]:
+    """Find the lines that go on, after `skip` bytes, with `NAME[` and room for an ID; also where the ID must end."""
     at = lines.at + skip
     window = text.window(at, WINDOW)
     size = (window == ord("[")).argmax(axis=1)
-    id_at = at + size + 1
-    good = np.flatnonzero(_go_on_with(text, id_at + _ID, after) & (id_at + _ID + len(after) <= lines.end) & (size > 0))
+    good = np.flatnonzero((size > 0) & (at + size + 1 + _ID < lines.end))
     code = names.codes(hashed(window[good], size[good]), at[good], size[good])
-    return lines.only(good), _Names(code, id_at[good])
+    id_at = (at + size + 1)[good]
+    return lines.only(good), _Names(code, id_at), id_at + _ID
+
+
+def _succeeded(text: Buffer, lines: _Lines, name: _Names, after: Ints) -> _Found:
+    """`Task NAME[ID] succeeded in SECONDSs: RESULT`."""
+    number, stop = _seconds(text, after, lines.end)
+    good = (number >= 0) & ((stop + 1 == lines.end) | (text.data[stop + 1] == ord(":")))
+    return _Found.of(text, Line.SUCCEEDED, lines.only(good), name.only(good), number[good])
+
+
+def _raised(text: Buffer, lines: _Lines, name: _Names, after: Ints) -> _Found:
+    """`Task NAME[ID] raised unexpected: EXCEPTION`, but for the exceptions that tell of a kill."""
+    window = kept(text.window(after, WINDOW), np.clip(lines.end - after, 0, WINDOW)).view(np.uint8)
+    called = (window == ord("(")).any(axis=1) | (lines.end - after < WINDOW)  # then its whole name is in the window
+    good = called & ~_mention(window, (b"WorkerLostError", b"Terminated")) & (after <= lines.end)
+    return _Found.of(text, Line.RAISED, lines.only(good), name.only(good))
+
+
+def _retried(text: Buffer, lines: _Lines, name: _Names, after: Ints) -> _Found:
+    """`Task NAME[ID] retry: Retry in SECONDSs: EXCEPTION`, but for the exception that tells of a kill."""
+    number, stop = _seconds(text, after, lines.end)
+    window = kept(text.window(stop, WINDOW), np.clip(lines.end - stop, 0, WINDOW)).view(np.uint8)
+    good = (number >= 0) & (stop - after <= _EXACT) & ~_mention(window, (b"WorkerLostError",))
+    good &= (stop + 1 == lines.end) | (window[:, 1] == ord(":"))
+    return _Found.of(text, Line.RETRIED, lines.only(good), name.only(good), number[good])
+
+
+def _mention(window: Bytes, words: Iterable[bytes]) -> Flags:
+    """Tell in which rows of a window one of some words stands."""
+    texts = window.view(f"S{window.shape[1]}").reshape(-1)
+    found = np.zeros(len(texts), np.bool_)
+    for one in words:
+        found |= np.strings.find(texts, one) >= 0
+    return found
 
 
 def _say_nothing_else(text: Buffer, lines: _Lines) -> Flags:
@@ -323,31 +355,34 @@ def _say_nothing_else(text: Buffer, lines: _Lines) -> Flags:
     opens, closes = bracket.any(axis=1), colon.any(axis=1)
     whole = lines.end - lines.at <= WINDOW
     unnamed = np.where(closes, ~opens | (colon.argmax(axis=1) < bracket.argmax(axis=1)), whole & ~opens)
-    blank: Flags = (window == ord(" ")).any(axis=1)
-    return good & unnamed & (whole | blank)
+    sure: Flags = good & unnamed & (whole | (window == ord(" ")).any(axis=1))
+    return sure
 
 
 # -- numbers ------------------------------------------------------------------
 
 _WIDEST: Final = 32  # digits of a run time at most, with its point
 _PLACES: Final = np.arange(_WIDEST)
+_EXACT: Final = 7  # digits and point of a number that surely has no more than six decimal places
 _TENS: Final = 10 ** np.arange(7, dtype=np.uint64)
 
 
-def _seconds(text: Buffer, at: Ints, end: Ints) -> npt.NDArray[np.float64]:
-    """Read decimal numbers that an `s` ends, and then a colon or the line; -1 where it is not surely one.
+def _seconds(text: Buffer, at: Ints, end: Ints) -> tuple[npt.NDArray[np.float64], Ints]:
+    """Read decimal numbers that an `s` ends, and give where it stands; -1 where there is not surely one.
 
-    Microseconds are kept and what is beyond them is cut off, as the pattern does (`celery.seconds`).
+    Microseconds are kept and what is beyond them is cut off, as the patterns do (`celery.seconds`).
     """
     window = text.window(at, _WIDEST)
-    point, stop = (window == ord(".")).argmax(axis=1), (window == ord("s")).argmax(axis=1)
+    pointed, stop = window == ord("."), (window == ord("s")).argmax(axis=1)
+    point = np.where(pointed.any(axis=1), pointed.argmax(axis=1), stop)
     digits = (window - np.uint8(ord("0")) <= 9) & (stop[:, None] > _PLACES)
-    good = (digits.sum(axis=1) == stop - 1) & (point > 0) & (point <= 8) & (stop > point + 1) & (at + stop < end)
-    good &= (at + stop + 1 == end) | (text.data[at + stop + 1] == ord(":"))
-    point, places = np.where(good, point, 1), np.where(good, np.minimum(stop - point - 1, 6), 1)
+    good = (digits.sum(axis=1) == stop - (point < stop)) & (point > 0) & (point <= 8) & (at + stop < end)
+    good &= point != stop - 1
+    point, places = np.where(good, point, 1), np.where(good, np.clip(stop - point - 1, 0, 6), 0)
     whole = _decimal(text.words(at), point)
-    part = _decimal(text.words(at + point + 1), places) * _TENS[6 - places]
-    return np.where(good, (whole * np.uint64(10**6) + part) / 1e6, -1.0)
+    part = _decimal(text.words(at + point + 1), np.maximum(places, 1)) * _TENS[6 - places]
+    seconds = (whole * np.uint64(10**6) + np.where(places > 0, part, np.uint64(0))) / 1e6
+    return np.where(good, seconds, -1.0), at + stop
 
 
 def _decimal(words: Words, size: Ints) -> Words:

@@ -41,12 +41,21 @@ def state_directory(environ: Mapping[str, str], *, root: bool | None = None) -> 
     Args:
         environ: the environment.
         root: whether the user is root; None looks.
+
+    Raises:
+        LedgerError: the user has no home.
     """
     if first := environ.get("STATE_DIRECTORY", "").partition(":")[0]:
         return Path(first)
     if os.geteuid() == 0 if root is None else root:
         return OF_THE_SYSTEM
-    return platformdirs.user_state_path("kill-audit", appauthor=False)
+    try:
+        return platformdirs.user_state_path("kill-audit", appauthor=False)
+    except RuntimeError:  # a user without a home, as a service's may be
+        raise LedgerError(
+            "this user has no home directory to keep the ledger in",
+            hint="set STATE_DIRECTORY, or name a place with --ledger",
+        ) from None
 
 
 def usual_place(environ: Mapping[str, str]) -> Path:

@@ -7,7 +7,7 @@ Rules of this file:
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,10 +72,7 @@ def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
     source an id may finish twice. A hash may match by chance, so a match only asks for a second reading.
     """
     wanted: dict[int, frozenset[int]] = {}
-    open_hashes = [
-        np.unique(np.fromiter((hash_of(one.task_id) for one in (*partial.runs, *partial.ends)), np.uint64))
-        for partial in partials
-    ]
+    open_hashes = [np.unique(np.fromiter(map(hash_of, _unsettled_ids(partial)), np.uint64)) for partial in partials]
     for place, partial in enumerate(partials):
         asked = set(partial.repeated)
         shown = {hash_of(run.task_id) for run in partial.runs} | {hash_of(end.task_id) for end in partial.ends}
@@ -88,6 +85,11 @@ def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
         if asked:
             wanted[place] = frozenset(asked)
     return wanted
+
+
+def _unsettled_ids(partial: Partial) -> Iterator[str]:
+    yield from (run.task_id for run in partial.runs)
+    yield from (end.task_id for end in partial.ends)
 
 
 def overlapping(partials: Sequence[Partial]) -> tuple[tuple[int, ...], ...]:

@@ -159,8 +159,10 @@ def _children(
     found: set[tuple[Group, int]] = set()
     for group, pids in mains.items():
         real = {pid: at for pid, at in pids.items() if (group, pid) in began and (group, pid) not in child_writers}
-        first = min(real.values(), default=None)
-        for pid in pids.keys() - real.keys() if first is not None else ():
+        if not real:
+            continue
+        first = min(real.values())
+        for pid in pids.keys() - real.keys():
             claim = (group, pid)
             # Where a pipe carries a worker's lines its pool processes' come under the same pid: such a worker may
             # have been there before the one whose pid is its own.
@@ -527,7 +529,7 @@ def _successor(life: Life, later: Sequence[Life], unit: Sequence[Life]) -> tuple
     if later:
         # Lines without pids are not one process's. Yet a log file may lack what the worker prints on stdout, its
         # banner and the words of its shutdown: then nothing but the manager's records tells how a life ended.
-        told = bool(life.about or life.version or life.said and life.said[0].seen.origin.container)
+        told = bool(life.about or life.version or (life.said and life.said[0].seen.origin.container))
         return later[0].started or Mark(later[0].first_at, "", ""), life.main_pid != 0 or not told
     following = [
         other
