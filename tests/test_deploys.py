@@ -238,7 +238,7 @@ def test_ids() -> None:
 
 
 def restarted(
-    *rules: MarkRule, given: Sequence[Marked] = (), mark: str | None = None, second: float = 50
+    *rules: MarkRule, given: Sequence[Marked] = (), mark: str | None = None, first: float = 60
 ) -> list[str]:
     """Restart two workers ten minutes apart, with an entry `mark` at second 50; give the windows' labels."""
     journal = Journal()
