@@ -73,7 +73,7 @@ samples: $(VENV)/.installed ## make sample_journals/run_log.csv of the recording
 
 .PHONY: lock
 lock: $(VENV)/.installed ## resolve all releases anew into requirements.lock
-	@sh tests/setup/lock.sh $(BIN)/python >requirements.lock.part && mv requirements.lock.part requirements.lock
+	@sh tests/setup/lock.sh $(BIN)/python >$(VENV)/requirements.lock && mv $(VENV)/requirements.lock .
 
 .PHONY: help
 help: ## this list

@@ -4,7 +4,7 @@ import signal
 from pathlib import Path
 
 from .scenario import Scenario
-from .stage import Stage, order
+from .stage import LONG, Stage, order
 
 CGROUP = "system.slice/system-celery.slice/celery@a.service"
 
@@ -26,7 +26,7 @@ def child_sigquit(stage: Stage) -> None:
 
 def _kill_busy_then_idle(stage: Stage, number: signal.Signals) -> None:
     stage.start("a")
-    [run] = stage.running(*stage.send(order("sleepy", 60)))
+    [run] = stage.running(*stage.send(order("sleepy", LONG)))
     stage.kill(run.process, number)
     stage.gone(run)
     stage.loss("a")
@@ -46,7 +46,7 @@ def child_ignores(stage: Stage) -> None:
 def sudo_kill(stage: Stage) -> None:
     """Let the operator kill a child with sudo."""
     stage.start("a")
-    run, other = stage.running(*stage.send(order("late", 60), order("sleepy", 5)))
+    run, other = stage.running(*stage.send(order("late", LONG), order("sleepy", 5)))
     stage.kill(run.process, signal.SIGKILL, openly=True)
     stage.gone(run)
     stage.loss("a")
@@ -58,8 +58,8 @@ def main_dies(number: signal.Signals) -> Scenario:
 
     def act(stage: Stage) -> None:
         stage.start("a")
-        running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
-        stage.send(order("sleepy", 60))
+        running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
+        stage.send(order("sleepy", LONG))
         with stage.again("a"):
             stage.kill(stage.main("a"), number)
         stage.gone(*running)
@@ -76,7 +76,7 @@ def main_dies(number: signal.Signals) -> Scenario:
 def revoke(stage: Stage) -> None:
     """Revoke a running task with terminate."""
     stage.start("a")
-    run, other = stage.running(*stage.send(order("sleepy", 60), order("sleepy", 6)))
+    run, other = stage.running(*stage.send(order("sleepy", LONG), order("sleepy", 6)))
     stage.shop("revoke", run.id)
     stage.gone(run)
     stage.line("a", f"Terminating {run.id}")
@@ -128,7 +128,7 @@ def oom_main(stage: Stage) -> None:
         if int(inside) == stage.main("a").pid:
             Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
     with stage.again("a"), stage.container.memory_limit("celery@a.service", CGROUP, 150):
-        running = stage.running(*stage.send(order("sleepy", 60), order("hog", 2000)))
+        running = stage.running(*stage.send(order("sleepy", LONG), order("hog", 2000)))
         stage.gone(*running)
 
 
@@ -156,7 +156,7 @@ def recycle(stage: Stage) -> None:
 def watchdog(stage: Stage) -> None:
     """Let systemd's watchdog bite a worker that never pats it."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
     with stage.again("a"):
         stage.gone(*running)
 
@@ -164,7 +164,7 @@ def watchdog(stage: Stage) -> None:
 def runtime_max(stage: Stage) -> None:
     """Let the unit reach its longest runtime."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
     with stage.again("a"):
         stage.gone(*running)
 

@@ -3,7 +3,7 @@
 import signal
 
 from .scenario import Scenario
-from .stage import Stage, order
+from .stage import LONG, Stage, order
 
 DRAINS = "KillMode=mixed\nTimeoutStopSec=60"
 
@@ -11,7 +11,7 @@ DRAINS = "KillMode=mixed\nTimeoutStopSec=60"
 def deploy(stage: Stage) -> None:
     """Restart two busy workers at once."""
     stage.start("a", "b")
-    orders = order("sleepy", 60), order("late", 60), order("sleepy", 60, to="b"), order("requeue", 8, to="b")
+    orders = order("sleepy", LONG), order("late", LONG), order("sleepy", LONG, to="b"), order("requeue", 8, to="b")
     running = stage.running(*stage.send(*orders))
     stage.restart("a", "b")
     stage.gone(*running)
@@ -30,7 +30,7 @@ def drain(stage: Stage) -> None:
 def restart_busy(stage: Stage) -> None:
     """Restart a worker with two running tasks, which die."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
     stage.restart("a")
     stage.gone(*running)
 
@@ -38,7 +38,7 @@ def restart_busy(stage: Stage) -> None:
 def stop_then_start(stage: Stage) -> None:
     """Deploy in two commands, with something done in between."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("requeue", 5)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("requeue", 5)))
     with stage.deploy("a"):
         stage.sudo("systemctl", "stop", "celery@a")
         stage.run("sleep", "2")
@@ -50,7 +50,7 @@ def stop_then_start(stage: Stage) -> None:
 def restart_eight(stage: Stage) -> None:
     """Restart a worker with eight running tasks of one name."""
     stage.start("a")
-    running = stage.running(*stage.send(*[order("sleepy", 60)] * 8))
+    running = stage.running(*stage.send(*[order("sleepy", LONG)] * 8))
     stage.restart("a")
     stage.gone(*running)
 
@@ -58,7 +58,7 @@ def restart_eight(stage: Stage) -> None:
 def soft_shutdown(stage: Stage) -> None:
     """Restart with a grace time that is enough for one task and too short for the other."""
     stage.start("a")
-    short, long = stage.running(*stage.send(order("sleepy", 3), order("sleepy", 60)))
+    short, long = stage.running(*stage.send(order("sleepy", 3), order("sleepy", LONG)))
     stage.restart("a")
     stage.gone(long)
     stage.finished(short.id)
@@ -67,7 +67,7 @@ def soft_shutdown(stage: Stage) -> None:
 def cold_shutdown(stage: Stage) -> None:
     """Let an unknown hand send SIGQUIT to the main process."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("late", 20)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", 20)))
     with stage.again("a"):
         stage.kill(stage.main("a"), signal.SIGQUIT)
     stage.gone(*running)
@@ -77,7 +77,7 @@ def cold_shutdown(stage: Stage) -> None:
 def second_sigterm_kills(stage: Stage) -> None:
     """Send SIGTERM twice to the main process, as an impatient operator does: up to Celery 5.2 that kills."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
     for times in (1, 2):
         stage.sudo("systemctl", "kill", "--kill-who=main", "--signal=TERM", "celery@a")
         stage.line("a", "worker: Warm shutdown (MainProcess)", times)
@@ -125,7 +125,7 @@ def sighup_reload(stage: Stage) -> None:
     with stage.deploy("a"):
         stage.sudo("systemctl", "reload", "celery@a")
     stage.finished(before)
-    _, killed = stage.running(*stage.send(order("sleepy", 6), order("sleepy", 60)))
+    _, killed = stage.running(*stage.send(order("sleepy", 6), order("sleepy", LONG)))
     stage.kill(killed.process, signal.SIGKILL)
     stage.gone(killed)
     stage.loss("a")
@@ -134,7 +134,7 @@ def sighup_reload(stage: Stage) -> None:
 def sighup_to_all(stage: Stage) -> None:
     """Send SIGHUP to every process of the unit: the children die with their tasks, the main process starts again."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
     with stage.deploy("a"):
         stage.sudo("systemctl", "kill", "--signal=HUP", "celery@a")
     stage.gone(*running)
@@ -143,7 +143,7 @@ def sighup_to_all(stage: Stage) -> None:
 def systemctl_kill(stage: Stage) -> None:
     """Send SIGKILL to every process of the unit."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
     stage.sudo("systemctl", "kill", "--signal=KILL", "celery@a")
     stage.gone(*running)
     stage.inactive("a")
@@ -161,7 +161,7 @@ def stopwait(stage: Stage) -> None:
 def stopwait_timeout(stage: Stage) -> None:
     """Stop a worker of `celery multi` that waits for its tasks longer than systemd does."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
     stage.restart("a")
     stage.gone(*running)
 
@@ -169,7 +169,7 @@ def stopwait_timeout(stage: Stage) -> None:
 def dependency_restart(stage: Stage) -> None:
     """Restart the broker, and with it the worker that is part of it."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
     with stage.deploy("a"):
         stage.sudo("systemctl", "restart", "redis-server")
     stage.gone(*running)

@@ -3,13 +3,13 @@
 import signal
 
 from .scenario import Scenario
-from .stage import Stage, order
+from .stage import LONG, Stage, order
 
 
 def reboot(stage: Stage) -> None:
     """Shut the machine down in good order with running tasks, and boot it again."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
     stage.container.power_off()
     stage.container.boot()
     stage.start("a")
@@ -19,7 +19,7 @@ def reboot(stage: Stage) -> None:
 def power_loss(stage: Stage) -> None:
     """Cut the power with running tasks, and boot again."""
     stage.start("a")
-    running = stage.running(*stage.send(order("sleepy", 60), order("late", 60)))
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
     stage.run("journalctl", "--sync")
     stage.container.pull_the_plug()
     stage.container.boot()
@@ -40,7 +40,7 @@ def rabbitmq(stage: Stage) -> None:
     """Kill a worker whose broker is RabbitMQ, which hands out again at once what was not acknowledged."""
     stage.run("systemctl", "start", "rabbitmq-server")
     stage.start("a")
-    ids = stage.send(order("sleepy", 60), order("late", 6), order("sleepy", 1))
+    ids = stage.send(order("sleepy", LONG), order("late", 6), order("sleepy", 1))
     running = stage.running(*ids[:2])
     stage.line("a", ids[-1])
     with stage.again("a"):

@@ -4,13 +4,13 @@ import signal
 
 from .deploys import restart_busy
 from .scenario import Scenario
-from .stage import Stage, order
+from .stage import LONG, Stage, order
 
 
 def forged(stage: Stage) -> None:
     """Let any user write the words of kills; one child is really killed meanwhile, and the forger blames others."""
     stage.start("a")
-    ids = stage.send(order("sleepy", 60), order("sleepy", 5))
+    ids = stage.send(order("sleepy", LONG), order("sleepy", 5))
     run, other = stage.running(*ids)
     stamp = "[2026-11-30 12:00:00,000: ERROR/MainProcess]"
     lost = "WorkerLostError('Worker exited prematurely: signal 9 (SIGKILL) Job: 1.')"
@@ -54,7 +54,7 @@ def talkers(stage: Stage) -> None:
 def flood(stage: Stage) -> None:
     """Log more than journald takes, then, when it takes lines again, kill the child."""
     stage.start("a")
-    [run] = stage.running(*stage.send(order("flood", 2000, 60)))
+    [run] = stage.running(*stage.send(order("flood", 2000, LONG)))
     stage.run("sleep", "6")
     stage.kill(run.process, signal.SIGKILL)
     stage.gone(run)
@@ -65,11 +65,11 @@ def user_unit(stage: Stage) -> None:
     """Kill a child of a worker that a user's own systemd runs, then restart it with a running task."""
     stage.under_user("ops")
     stage.start("a")
-    [killed] = stage.running(*stage.send(order("late", 60)))
+    [killed] = stage.running(*stage.send(order("late", LONG)))
     stage.kill(killed.process, signal.SIGKILL)
     stage.gone(killed)
     stage.loss("a")
-    [cut] = stage.running(*stage.send(order("sleepy", 60)))
+    [cut] = stage.running(*stage.send(order("sleepy", LONG)))
     stage.restart("a")
     stage.gone(cut)
 

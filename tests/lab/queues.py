@@ -4,13 +4,13 @@ import signal
 
 from .deploys import restart_busy
 from .scenario import Scenario
-from .stage import Stage, order
+from .stage import LONG, Stage, order
 
 
 def prefetch_restart(stage: Stage) -> None:
     """Restart a worker with two running tasks and four that wait: those are handed back and run later."""
     stage.start("a")
-    ids = stage.send(*[order("sleepy", 60)] * 2, *[order("sleepy", 1)] * 4)
+    ids = stage.send(*[order("sleepy", LONG)] * 2, *[order("sleepy", 1)] * 4)
     running = stage.running(*ids[:2])
     stage.line("a", ids[-1])
     stage.restart("a")
@@ -21,7 +21,7 @@ def prefetch_restart(stage: Stage) -> None:
 def prefetch_child(stage: Stage) -> None:
     """Kill one child while others of the same name run and wait."""
     stage.start("a")
-    ids = stage.send(order("sleepy", 8), order("sleepy", 60), *[order("sleepy", 1)] * 3)
+    ids = stage.send(order("sleepy", 8), order("sleepy", LONG), *[order("sleepy", 1)] * 3)
     killed = stage.running(*ids[:2])[1]
     stage.line("a", ids[-1])
     stage.kill(killed.process, signal.SIGKILL)
@@ -33,7 +33,7 @@ def prefetch_child(stage: Stage) -> None:
 def eta_restart(stage: Stage) -> None:
     """Restart while one task runs and two wait for their time."""
     stage.start("a")
-    ids = stage.send(order("sleepy", 1, countdown=15), order("late", 1, countdown=16), order("sleepy", 60))
+    ids = stage.send(order("sleepy", 1, countdown=15), order("late", 1, countdown=16), order("sleepy", LONG))
     running = stage.running(ids[2])
     stage.restart("a")
     stage.gone(*running)
@@ -44,7 +44,7 @@ def eta_child(stage: Stage) -> None:
     """Kill one child while older tasks wait for their time: they have no number in the pool yet."""
     stage.start("a")
     ids = stage.send(
-        order("sleepy", 1, countdown=10), order("sleepy", 1, countdown=11), order("sleepy", 60), order("sleepy", 5)
+        order("sleepy", 1, countdown=10), order("sleepy", 1, countdown=11), order("sleepy", LONG), order("sleepy", 5)
     )
     killed = stage.running(*ids[2:])[0]
     stage.kill(killed.process, signal.SIGKILL)
@@ -56,7 +56,7 @@ def eta_child(stage: Stage) -> None:
 def retries(stage: Stage) -> None:
     """Restart while the third try of a task runs."""
     stage.start("a")
-    [task] = stage.send(order("retrying", 60))
+    [task] = stage.send(order("retrying", LONG))
     third = stage.running(task, times=3)
     stage.restart("a")
     stage.gone(*third)
@@ -65,7 +65,7 @@ def retries(stage: Stage) -> None:
 def rate_limit(stage: Stage) -> None:
     """Kill a child whose task began before an older one that its rate limit held back."""
     stage.start("a")
-    ids = stage.send(order("limited", 6), order("limited", 2), order("sleepy", 60))
+    ids = stage.send(order("limited", 6), order("limited", 2), order("sleepy", LONG))
     killed = stage.running(ids[2])[0]
     stage.kill(killed.process, signal.SIGKILL)
     stage.gone(killed)
@@ -78,7 +78,7 @@ def autoscale(stage: Stage) -> None:
     stage.start("a")
     stage.finished(*stage.send(*[order("sleepy", 4)] * 3))
     stage.line("a", "Scaling down")
-    [run] = stage.running(*stage.send(order("sleepy", 60)))
+    [run] = stage.running(*stage.send(order("sleepy", LONG)))
     stage.kill(run.process, signal.SIGKILL)
     stage.gone(run)
     stage.loss("a")
@@ -87,7 +87,7 @@ def autoscale(stage: Stage) -> None:
 def single_process(stage: Stage) -> None:
     """Kill a worker without children, busy with one task, while another waits."""
     stage.start("a")
-    ids = stage.send(order("sleepy", 60), order("sleepy", 60))
+    ids = stage.send(order("sleepy", LONG), order("sleepy", LONG))
     running = stage.running(ids[0])
     with stage.again("a"):
         stage.kill(stage.main("a"), signal.SIGKILL)
@@ -97,7 +97,7 @@ def single_process(stage: Stage) -> None:
 def several_in_one(stage: Stage) -> None:
     """Kill a worker whose tasks all run in its main process; one more waits."""
     stage.start("a")
-    ids = stage.send(order("sleepy", 60), order("late", 60), order("sleepy", 60))
+    ids = stage.send(order("sleepy", LONG), order("late", LONG), order("sleepy", LONG))
     running = stage.running(*ids[:2])
     stage.line("a", ids[-1])
     with stage.again("a"):

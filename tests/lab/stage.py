@@ -33,6 +33,8 @@ ExecStart={venv}/bin/celery -A shop worker -n %i@%H -Q %i {options}
 WantedBy=multi-user.target
 """
 DEPLOYER = "ops"
+LONG = 900
+"""Seconds that a task takes which will be killed: however slow the machine is, it does not end before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,14 +277,15 @@ class Stage:
         self.wait(f"{', '.join(before)} to be ready", all_ready, 60)
 
     def running(self, *ids: str, times: int = 1, timeout: float = 30) -> list[Run]:
-        """Wait until each of these tasks has started for the n-th time; return those runs."""
+        """Wait until each of these tasks is at work for the n-th time; return those runs."""
 
-        def starts() -> list[list[Run]]:
-            runs = self.runs()
-            return [[run for run in runs if run.id == task] for task in ids]
+        def all_at_work() -> bool:
+            working = [event["id"] for event in self.events("work")]
+            return all(working.count(task) >= times for task in ids)
 
-        self.wait(f"start {times} of {ids}", lambda: all(len(runs) >= times for runs in starts()), timeout)
-        return [runs[times - 1] for runs in starts()]
+        self.wait(f"start {times} of {ids}", all_at_work, timeout)
+        runs = self.runs()
+        return [[run for run in runs if run.id == task][times - 1] for task in ids]
 
     def finished(self, *ids: str, times: int = 1, timeout: float = 60) -> None:
         """Wait until each of these tasks has come to an end of its own, that many times."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import msgspec
+
 from kill_audit import when
 from kill_audit.audit import Scan, examine
 from kill_audit.cli.options import DEFAULT_SPAN, Reading
@@ -37,7 +39,19 @@ class Evidence:
 
 def document_of(asked: Reading, *, stdin: bool = False, settings: "Settings | None" = None) -> Document:
     """Read what the options name and audit it."""
-    return report(findings_of(asked, evidence_of(asked, stdin=stdin), settings=settings))
+    document = report(findings_of(asked, evidence_of(asked, stdin=stdin), settings=settings))
+    return document if stdin or asked.files or asked.directories else _informed(document, asked)
+
+
+def _informed(document: Document, asked: Reading) -> Document:
+    """Fill in what is set on the host whose journal was read, and leave out advice that it follows already."""
+    units = sorted({one.unit for one in document.advice.units})
+    if not units or asked.merge:  # merged journals may be other hosts'
+        return document
+    from kill_audit.units import informed, settings_of  # noqa: PLC0415 - only where a kill was found
+
+    known = settings_of(units, root=asked.root, user=asked.user)
+    return msgspec.structs.replace(document, advice=informed(document.advice, known.settings))
 
 
 def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | None" = None) -> Findings:
