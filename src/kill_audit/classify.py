@@ -554,9 +554,15 @@ def unknown(death: Death, scene: Scene) -> Ruling:
     kernel = any(
         event.seen.origin.transport == "kernel" for event in scene.history.told.other if _same_boot(event, life)
     )
+    if scene.stop_at(life, death.at) is not None:
+        stopped = "the unit was being stopped, but not with the signal that it died of"
+    elif life.about or life.vouched:
+        stopped = "the unit was not being stopped"
+    else:
+        stopped = "no record of a service manager was read"
     reasons = [
         "no time limit, revocation, client request, sudo command or crash is recorded for it",
-        "the unit was not being stopped" if life.about or life.vouched else "no record of a service manager was read",
+        stopped,
         "no OOM kill is recorded near it" + ("" if kernel else " (no kernel line of interest was read in this boot)"),
     ]
     if death.main and life.end.ending is Ending.VANISHED:

@@ -5,19 +5,22 @@ Rules of this file:
    died), `process` (the last unfinished task line of that process), `job` (billiard's number), `elimination` (the
    only ones left).
 2. `job` names a task only if exactly one numbering fits: every unseen wait (ETA, rate limit) shifts the numbers, so
-   each way of holding tasks back that the lines allow is tried, and two ways that differ name nobody.
+   each way of holding tasks back that the lines allow counts, and two ways that differ name nobody.
 3. A wrong name is worse than none: what is left open is listed as candidates.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
 
 from kill_audit.entry import Micros
 from kill_audit.events import ChildExited, Line, TaskLost
 from kill_audit.timeline.lives import CLOSE, Life
 from kill_audit.timeline.partial import Run
-
-_ENOUGH = 20_000  # assignments tried before the numbers are given up as undecided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,25 +165,21 @@ def _by_number(
     jobs = [losses[place].event.job for place in rest]
     usable = around.life.numbered and not around.gaps and all(job is not None for job in jobs)
     dead = _surely_dead([losses[place] for place in rest], candidates, around.life)
-    ways: list[tuple[Run, ...]] = []
     if usable:
-        ways = list(_numberings([job for job in jobs if job is not None], unfinished, candidates, around))
-        if len(dead) <= len(rest):
-            ways = [way for way in ways if dead <= {id(run) for run in way}]
-        back = [way for way in ways if _leaves_handed_back(way, unfinished, around)]
-        ways = back or ways
-        distinct = {tuple(id(run) for run in way): way for way in ways}
-        if len(distinct) == 1:
-            for place, run in zip(rest, next(iter(distinct.values())), strict=True):
-                exit_ = _process_of(run, losses[place], around.life)
-                doubt = _late_rivals(run, losses[place], candidates, around.life)
-                work.names[place] = Name(
-                    run=run, how="job", confidence="medium" if doubt else "high", exit=exit_, reasons=doubt
-                )
+        numbers = [job for job in jobs if job is not None]
+        needed = dead if len(dead) <= len(rest) else frozenset()
+        way = _only_numbering(numbers, unfinished, candidates, around, needed)
+        for place, run in zip(rest, way, strict=bool(way)):
+            exit_ = _process_of(run, losses[place], around.life)
+            doubt = _late_rivals(run, losses[place], candidates, around.life)
+            work.names[place] = Name(
+                run=run, how="job", confidence="medium" if doubt else "high", exit=exit_, reasons=doubt
+            )
+        if way:
             return
     if len(dead) == len(rest):
         candidates = [run for run in candidates if id(run) in dead]
-    _by_elimination(rest, losses, candidates, around, work, ways, certain=len(dead) == len(rest))
+    _by_elimination(rest, losses, candidates, around, work, certain=len(dead) == len(rest))
 
 
 def hides_waits(life: Life) -> bool:
@@ -205,56 +204,142 @@ def _late_rivals(run: Run, loss: Loss, candidates: Sequence[Run], life: Life) ->
     return ("if an older task had waited for its time unseen, and began just before, the number would be that task's",)
 
 
-def _numberings(
-    jobs: Sequence[int], unfinished: Sequence[Run], candidates: Sequence[Run], around: Surroundings
-) -> Iterator[tuple[Run, ...]]:
-    """Yield every assignment of jobs to candidates that some set of unseen waits explains."""
-    order = sorted(range(len(jobs)), key=lambda place: jobs[place])
-    tries = 0
+def _only_numbering(
+    jobs: Sequence[int],
+    unfinished: Sequence[Run],
+    candidates: Sequence[Run],
+    around: Surroundings,
+    needed: Collection[int],
+) -> tuple[Run, ...]:
+    """Assign the jobs to runs, in their order, if just one way fits that takes all `needed` ones; else say nothing.
 
-    def extend(chosen: list[Run]) -> Iterator[list[Run]]:
-        nonlocal tries
-        tries += 1
-        if tries > _ENOUGH:
-            return
-        if len(chosen) == len(order):
-            if _explained([jobs[place] for place in order], chosen, unfinished, around):
-                yield chosen
-            return
-        job = jobs[order[len(chosen)]]
-        taken = {id(run) for run in chosen}
-        for run in candidates:
-            if run.number is None or id(run) in taken:
-                continue
-            if run.number == job or (run.number > job and hides_waits(around.life)):
-                yield from extend([*chosen, run])
-
-    for chosen in extend([]):
-        way: list[Run | None] = [None] * len(jobs)
-        for place, run in zip(order, chosen, strict=True):
-            way[place] = run
-        yield tuple(run for run in way if run is not None)
-
-
-def _explained(jobs: Sequence[int], chosen: Sequence[Run], unfinished: Sequence[Run], around: Surroundings) -> bool:
-    """Whether unseen waits among the other unfinished runs account for each difference between number and job.
-
-    `jobs` ascend, and `chosen` are their runs. A run that still waits lowers the jobs of those received after it.
+    Where some way leaves over only runs that were handed back when the worker stopped, the others do not count.
     """
-    victims = {id(run) for run in chosen}
-    others = [run for run in unfinished if id(run) not in victims and run.number is not None]
-    held_before = shift_before = 0
-    last = -1
-    for job, run in zip(jobs, chosen, strict=True):
-        mine = run.number or 0
-        held = sum(1 for one in others if (one.number or 0) < mine and not _surely_handed_out(one))
-        shift = mine - job
-        if mine < last or (around.idle_exits and shift != held):
-            return False
-        if shift < shift_before or shift - shift_before > held - held_before:
-            return False
-        last, held_before, shift_before = mine, held, shift
-    return True
+    board = _board(unfinished, candidates, around)
+    still = [run for run in unfinished if run.end is None]
+    if around.restored and len(still) > len(jobs):
+        kept = {id(run) for run in still if id(run) not in around.handed_back}
+        count, way = _numberings(jobs, board, {*needed, *kept})
+        if count:
+            return way
+    return _numberings(jobs, board, needed)[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Board:
+    """The runs that jobs may belong to, in ascending order of their numbers.
+
+    `highest`: the job of a run if nothing older waits, its number. `lowest`: its job if every older run that may wait
+    unseen does. Neither ever falls from one run to the next. `doubtful`: 1 where the run itself may wait unseen, else
+    0. `shifts`: whether a wait can be hidden, so that a job may be lower than the number. `exact`: whether all that
+    may wait did.
+    """
+
+    runs: tuple[Run, ...]
+    highest: npt.NDArray[np.int64]
+    lowest: npt.NDArray[np.int64]
+    doubtful: npt.NDArray[np.int64]
+    shifts: bool
+    exact: bool
+
+
+def _board(unfinished: Sequence[Run], candidates: Sequence[Run], around: Surroundings) -> _Board:
+    """Lay out the candidates; none of them where two runs have one number, for then the numbers do not hold."""
+    numbers = [run.number for run in unfinished if run.number is not None]
+    sound = len(set(numbers)) == len(numbers)
+    waiting = sorted(run.number for run in unfinished if run.number is not None and not _surely_handed_out(run))
+    numbered = sorted((run.number, place) for place, run in enumerate(candidates) if run.number is not None and sound)
+    runs = tuple(candidates[place] for _, place in numbered)
+    return _Board(
+        runs=runs,
+        highest=np.array([number for number, _ in numbered], np.int64),
+        lowest=np.array([number - bisect_left(waiting, number) for number, _ in numbered], np.int64),
+        doubtful=np.array([not _surely_handed_out(run) for run in runs], np.int64),
+        shifts=hides_waits(around.life),
+        exact=around.idle_exits,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Steps:
+    """From where an assignment that goes upwards may go on: item 0 is before all runs, item n + 1 is at run n.
+
+    `highest`, `lowest`: the bounds of the job there, less those that the runs up to there take for themselves.
+    `end`: behind the next run that must not be passed over.
+    """
+
+    highest: npt.NDArray[np.int64]
+    lowest: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+
+
+def _steps(board: _Board, must: Sequence[int]) -> _Steps:
+    """Prepare the steps of a board whose runs at the places `must` are to be taken."""
+    size = len(board.runs)
+    ends = np.array([*(place + 1 for place in must), size], np.int64)
+    return _Steps(
+        highest=np.concatenate(([0], board.highest)),
+        lowest=np.concatenate(([0], board.lowest - board.doubtful)),
+        end=ends[np.searchsorted(np.array(must, np.int64), np.arange(size + 1))],
+    )
+
+
+def _window(
+    board: _Board, steps: _Steps, rise: int, at: slice
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Say which runs (from, until) may have the next job, which is higher by `rise`, for each place to go on from.
+
+    A run that still waits lowers the jobs of those received after it: number less job may grow from one victim to the
+    next by as many as wait unseen between them, and never falls.
+    """
+    highest, lowest = steps.highest[at] + rise, steps.lowest[at] + rise
+    first = np.maximum(np.arange(len(steps.end))[at], np.searchsorted(board.highest, highest))
+    end = np.minimum(steps.end[at], np.searchsorted(board.lowest, lowest, "right"))
+    if board.exact:
+        first = np.maximum(first, np.searchsorted(board.lowest, lowest))
+    if not board.shifts:
+        end = np.minimum(end, np.searchsorted(board.highest, highest, "right"))
+    return first, np.maximum(first, end)
+
+
+def _numberings(jobs: Sequence[int], board: _Board, needed: Collection[int]) -> tuple[int, tuple[Run, ...]]:
+    """Count the assignments of jobs to runs that some set of unseen waits explains: 0, 1, or 2 for several.
+
+    An only one is given too, in the order of the jobs. Jobs and numbers ascend together, and whether a run may have
+    the next job depends on the run before it alone: so the ways to go on from each run are counted once for each job,
+    from the last job to the first, and no assignment is spelled out.
+    """
+    must = [place for place, run in enumerate(board.runs) if id(run) in needed]
+    order = sorted(range(len(jobs)), key=lambda place: jobs[place])
+    if len(must) < len(needed) or len(board.runs) < len(jobs) or jobs[order[-1]] > board.highest[-1]:
+        return 0, ()
+    rises = [after - before for before, after in pairwise([0, *(jobs[place] for place in order)])]
+    steps = _steps(board, must)
+    ways = (np.arange(len(board.runs)) >= (must[-1] if must else 0)).astype(np.int8)
+    layers = [ways]
+    for rise in reversed(rises):
+        first, end = _window(board, steps, rise, slice(None))
+        sums = np.concatenate(([0], np.cumsum(ways, dtype=np.int64)))
+        onward = np.minimum(sums[end] - sums[first], 2).astype(np.int8)
+        ways = onward[1:]
+        layers.append(ways)
+    if onward[0] != 1:
+        return int(onward[0]), ()
+    chosen = _follow(board, steps, rises, layers[-2::-1])
+    run_of = dict(zip(order, chosen, strict=True))
+    return 1, tuple(run_of[place] for place in range(len(jobs)))
+
+
+def _follow(
+    board: _Board, steps: _Steps, rises: Sequence[int], layers: Sequence[npt.NDArray[np.int8]]
+) -> tuple[Run, ...]:
+    """Walk along the only way, given for each job how many ways go on from each run that may have it."""
+    chosen: list[int] = []
+    for rise, ways in zip(rises, layers, strict=True):
+        here = chosen[-1] + 1 if chosen else 0
+        first, end = _window(board, steps, rise, slice(here, here + 1))
+        chosen.append(int(first[0] + np.flatnonzero(ways[first[0] : end[0]])[0]))
+    return tuple(board.runs[place] for place in chosen)
 
 
 def _surely_handed_out(run: Run) -> bool:
@@ -266,22 +351,12 @@ def _surely_handed_out(run: Run) -> bool:
     return run.end.mark.at - run.end.runtime_s * 1_000_000 <= run.received.at + 1_000_000
 
 
-def _leaves_handed_back(way: Sequence[Run], unfinished: Sequence[Run], around: Surroundings) -> bool:
-    """Whether all that a way leaves over was handed back when the worker stopped."""
-    if not around.restored:
-        return False
-    victims = {id(run) for run in way}
-    left = [run for run in unfinished if id(run) not in victims and run.end is None]
-    return bool(left) and all(id(run) in around.handed_back for run in left)
-
-
 def _by_elimination(
     rest: Sequence[int],
     losses: Sequence[Loss],
     candidates: Sequence[Run],
     around: Surroundings,
     work: _Work,
-    ways: Sequence[tuple[Run, ...]],
     *,
     certain: bool,
 ) -> None:
@@ -290,10 +365,6 @@ def _by_elimination(
         kept = [run for run in left if id(run) not in around.handed_back]
         if len(kept) == len(rest):
             left = kept
-    if len(left) > len(rest) and ways:  # every numbering that fits takes the same tasks, in whatever pairing
-        sets = {frozenset(id(run) for run in way) for way in ways}
-        if len(sets) == 1:
-            left = [run for run in left if id(run) in next(iter(sets))]
     if len(left) == len(rest) and (certain or not around.gaps):
         ordered = sorted(rest, key=lambda place: (losses[place].event.job or 0, losses[place].event.at))
         for place, run in zip(ordered, sorted(left, key=lambda run: run.order), strict=True):
