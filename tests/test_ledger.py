@@ -538,6 +538,18 @@ def test_the_usual_place_is_the_services_the_roots_or_the_users(
     assert state_directory({}, root=False) == tmp_path / "kill-audit"
 
 
+def test_a_user_without_a_home_is_told_to_name_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service's user may have no home; then only a named place will do."""
+
+    def homeless(*_: object, **__: object) -> Path:
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.setattr("platformdirs.user_state_path", homeless)
+    with pytest.raises(LedgerError, match="no home directory") as refused:
+        state_directory({}, root=False)
+    assert "STATE_DIRECTORY" in refused.value.hint
+
+
 def test_a_place_may_be_a_path_or_a_url() -> None:
     """A path is a SQLite file; a URL is what it says; a ledger in memory is refused."""
     assert file_of(locate("state/ledger", {})) == Path("state/ledger").absolute()

@@ -115,7 +115,7 @@ def test_a_failing_audit_is_mailed_and_exits_2(kill_audit: Command) -> None:
 def test_an_error_of_its_own_is_mailed_too(kill_audit: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever breaks inside is named in the mail, and still breaks."""
 
-    def broken(_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr("kill_audit.cli.mail.document_of", broken)

@@ -24,7 +24,8 @@ FIRST = when.span("8w")
 @source_options
 @run_log_options
 @ledger_options
-def command(**asked: Any) -> int:
+@click.pass_obj
+def command(settings: Any, /, **asked: Any) -> int:
     """Read the journal from where the last run ended, and keep kills and coverage in the ledger.
 
     Kills of the last 8 days are judged again. Without --since the first run looks 8 weeks back. A timer that runs
@@ -40,7 +41,7 @@ def command(**asked: Any) -> int:
     ledger = ledger_of(shared, asked["ledger"], writing=True)
     assert ledger is not None  # noqa: S101 - it is made if it was not there
     window = _window(shared, ledger.position())
-    document = document_of(window)
+    document = document_of(window, settings=settings)
     recorded = ledger.record(document)
     for since, until in recorded.lost:
         click.echo(

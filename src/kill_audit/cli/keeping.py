@@ -42,6 +42,30 @@ def ledger_of(asked: Reading, place: str | None, *, writing: bool = False) -> "L
     return open_ledger(place, scope=scope_of(asked), environ=os.environ, writing=writing)
 
 
+def from_ledger(document: Document, asked: Reading, place: str | None) -> Document:
+    """Complete a report by the ledger, where there is one that is about the same.
+
+    What is about one boot alone is left as it is. A ledger that was not named and cannot be read is a note on stderr:
+    the report stands without it.
+
+    Raises:
+        LedgerError: the ledger that was named cannot be read.
+    """
+    from kill_audit.ledger import LedgerError  # noqa: PLC0415
+
+    if asked.boot is not None:
+        return document
+    try:
+        ledger = ledger_of(asked, place)
+        return document if ledger is None else completed(document, ledger, asked.zone)
+    except LedgerError as error:
+        if place is not None:
+            raise
+        if not asked.quiet:
+            click.echo(f"kill-audit: warning: without the ledger: {error.message}", err=True)
+        return document
+
+
 def completed(document: Document, ledger: "Ledger", zone: dt.tzinfo) -> Document:
     """Add to a report what the journal has lost, and the period before."""
     whole = ledger.supplement(document)

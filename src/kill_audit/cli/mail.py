@@ -71,7 +71,8 @@ def _mail_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @run_log_options
 @ledger_options
 @_mail_options
-def command(**asked: Any) -> int:
+@click.pass_obj
+def command(settings: Any, /, **asked: Any) -> int:
     """Mail what was killed in the last whole week, Monday to Sunday, against the week before.
 
     --since and --until choose another window. A week without kills is one honest line. When the audit fails, the mail
@@ -83,12 +84,12 @@ def command(**asked: Any) -> int:
         raise UsageError("-w is for --dry-run", hint="kill-audit mail --dry-run -w FILE.eml")
     shared, whole_week = _window(shared)
     if asked["dry_run"]:
-        summary = _summary(shared, asked, whole_week=whole_week)
+        summary = _summary(shared, asked, settings, whole_week=whole_week)
         _write(_composed(summary, _parties(asked, summary.label), asked), asked["target"])
         return 0
     if asked["flush"]:
         return _flush(asked)
-    return _send(shared, asked, whole_week=whole_week)
+    return _send(shared, asked, settings, whole_week=whole_week)
 
 
 def _window(asked: Reading) -> tuple[Reading, bool]:
@@ -111,12 +112,12 @@ def _at(moment: int) -> str:
 # -- what is said -------------------------------------------------------------
 
 
-def _summary(shared: Reading, asked: dict[str, Any], *, whole_week: bool) -> "Summary":
+def _summary(shared: Reading, asked: dict[str, Any], settings: Any, *, whole_week: bool) -> "Summary":
     """Audit the window, keep it in the ledger (unless nothing is to be kept), and compare it."""
     from kill_audit.ledger import LedgerError  # noqa: PLC0415
     from kill_audit.mail import Summary  # noqa: PLC0415
 
-    document = document_of(shared)
+    document = document_of(shared, settings=settings)
     kept = _Kept(document=document)
     if not asked["no_ledger"]:
         try:
@@ -200,14 +201,14 @@ def _write(message: EmailMessage, target: str | None) -> None:
 # -- sending ------------------------------------------------------------------
 
 
-def _send(shared: Reading, asked: dict[str, Any], *, whole_week: bool) -> int:
+def _send(shared: Reading, asked: dict[str, Any], settings: Any, *, whole_week: bool) -> int:
     from kill_audit.mail import Due, fingerprint, withheld  # noqa: PLC0415
 
     # What is wrong with the addresses must show before anything else: nobody could be told of it by mail.
     _parties(asked, asked["label"] or _hosts(shared, None))
     _route(asked)
     try:
-        summary = _summary(shared, asked, whole_week=whole_week)
+        summary = _summary(shared, asked, settings, whole_week=whole_week)
     except KillAuditError as error:
         _tell_failure(error, shared, asked)
         raise

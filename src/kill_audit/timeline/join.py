@@ -113,7 +113,7 @@ def overlapping(partials: Sequence[Partial]) -> tuple[tuple[int, ...], ...]:
         found.sort()
         latest = found[0]
         for first, last, place in found[1:]:
-            if place != latest[2] and first < latest[1]:
+            if place != latest[2] and first <= latest[1]:
                 parent[root(place)] = root(latest[2])
             latest = max(latest, (first, last, place), key=lambda one: one[1])
     clusters: dict[int, list[int]] = defaultdict(list)

@@ -105,16 +105,16 @@ def name_losses(losses: Sequence[Loss], around: Surroundings) -> tuple[Name, ...
 
 def _may_be_lost(run: Run, losses: Sequence[Loss]) -> bool:
     """Leave out what ended later, waits for its time, or was seen on a process that did not die here."""
-    if run.end is not None or run.waits_at(max(loss.event.at for loss in losses)):
+    if run.end is not None or (run.waits and run.waits_at(max(loss.event.at for loss in losses))):
         return False
+    if run.accepted_pid is None and not run.spoke_process:  # nothing to compare, and a wide worker has many exits
+        return True
     exits = [exit_ for loss in losses for exit_ in loss.exits]
     if not exits or any(not loss.exits for loss in losses):
         return True
     if run.accepted_pid is not None:
         return run.accepted_pid in {exit_.child_pid for exit_ in exits}
-    if run.spoke_process:
-        return run.spoke_process in {exit_.child for exit_ in exits}
-    return True
+    return run.spoke_process in {exit_.child for exit_ in exits}
 
 
 def _by_process(loss: Loss, life: Life, taken: Collection[int]) -> Name | None:
@@ -135,6 +135,8 @@ def _by_process(loss: Loss, life: Life, taken: Collection[int]) -> Name | None:
 
 def _process_of(run: Run, loss: Loss, life: Life) -> ChildExited | None:
     """Which of a loss's exits is the run's own process, where a line shows it."""
+    if run.accepted_pid is None and run.spoke is None:
+        return loss.exit
     return loss.exit or next(
         (exit_ for exit_ in loss.exits if run.accepted_pid == exit_.child_pid or _spoke_there(run, exit_, life)), None
     )
@@ -284,9 +286,7 @@ def _steps(board: _Board, must: Sequence[int]) -> _Steps:
     )
 
 
-def _window(
-    board: _Board, steps: _Steps, rise: int, at: slice
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _window(board: _Board, steps: _Steps, rise: int, at: slice) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Say which runs (from, until) may have the next job, which is higher by `rise`, for each place to go on from.
 
     A run that still waits lowers the jobs of those received after it: number less job may grow from one victim to the
@@ -449,7 +449,8 @@ def ended_just_before(life: Life, loss: Loss, claimed: Collection[int]) -> Run |
     moment = loss.event.at
     left = [run for run in open_at(life, moment, claimed) if _may_be_lost(run, [loss])]
     job = loss.event.job
-    if any(_spoke_there(run, exit_, life) for run in left for exit_ in loss.exits):
+    spoken = [run for run in left if run.spoke is not None]
+    if any(_spoke_there(run, exit_, life) for run in spoken for exit_ in loss.exits):
         return None
     explains = any(run.number is None or job is None or run.number >= job for run in left)
     # A task that waited unseen may have the finished task's number: then only a success right before the death counts.

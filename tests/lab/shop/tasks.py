@@ -35,7 +35,7 @@ def task(**options: Any) -> Callable[[Body], Any]:
             facts = {"id": request.id, "task": name, "started": run.started.timestamp()}
             diary.write("start", redelivered=bool(delivery.get("redelivered")), retries=request.retries, **facts)
             run.begin()
-            # From here on nothing stands between a signal and the task's death. Before, the SystemExit of a SIGTERM may be
+            # From here on nothing stands between a signal and the death. Before, the SystemExit of a SIGTERM may be
             # raised in a database driver's clean-up, where Python drops it.
             diary.write("work", **facts)
             try:
