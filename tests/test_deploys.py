@@ -237,9 +237,7 @@ def test_ids() -> None:
 # -- marks -----------------------------------------------------------------------------------------------------------
 
 
-def restarted(
-    *rules: MarkRule, given: Sequence[Marked] = (), mark: str | None = None, first: float = 60
-) -> list[str]:
+def restarted(*rules: MarkRule, given: Sequence[Marked] = (), mark: str | None = None, first: float = 60) -> list[str]:
     """Restart two workers ten minutes apart, with an entry `mark` at second 50; give the windows' labels."""
     journal = Journal()
     a, b = journal.unit("celery@a.service"), journal.unit("celery@b.service", main=300)

@@ -15,7 +15,18 @@ from sqlalchemy.pool import NullPool
 
 from builders import Journal, Table, row
 from kill_audit import ledger as room
-from kill_audit.document import CoverageProblem, Document, SourceCoverage, Window, micros, timestamp
+from kill_audit.document import (
+    BlindDeath,
+    CoverageProblem,
+    Document,
+    Ghost,
+    NotLoss,
+    SourceCoverage,
+    TaskReference,
+    Window,
+    micros,
+    timestamp,
+)
 from kill_audit.ledger import LedgerError, Scope, covered, open_ledger
 from kill_audit.ledger.place import file_of, locate, state_directory
 from kill_audit.ledger.tables import STEPS, TABLES, migrate, version_of
@@ -183,6 +194,50 @@ def test_a_kill_keeps_its_name_when_the_journal_loses_the_line_that_named_it(pat
     assert shown.reasons[-1].startswith("the journal has lost entries about it")
 
 
+def test_what_became_of_a_kill_is_told_though_the_line_that_named_it_is_gone(path: Path) -> None:
+    """If a later report still knows the task, but no longer the cause, the old cause stays with the new fate."""
+    book = ledger_at(path)
+    first = read_at(TEN_DAYS, now=NOON + 5 * DAY)
+    known = msgspec.structs.replace(first.kills[4], cause="unit-stop", confidence="high")
+    book.record(msgspec.structs.replace(first, kills=(*first.kills[:4], known)))
+    short = read_at(left(TEN_DAYS, NOON + 4 * DAY + 45_000_000), now=NOON + 5 * DAY + HOUR, since=NOON + 4 * DAY)
+    later = msgspec.structs.replace(short.kills[0], fate="redelivered", deliveries=2)
+    assert (later.task.id, later.cause) == ("web1-4", "unknown")
+    book.record(msgspec.structs.replace(short, kills=(later, *short.kills[1:])))
+    [kept] = book.kills(NOON + 4 * DAY, NOON + 4 * DAY + HOUR)
+    assert (kept.cause, kept.confidence, kept.fate, kept.deliveries) == ("unit-stop", "high", "redelivered", 2)
+
+
+def test_a_ghost_counts_in_the_period_in_which_it_was_first_seen(path: Path) -> None:
+    """A row that is still open week after week is one finding, and stays one after somebody closed it."""
+    book = ledger_at(path)
+    ghost = Ghost(
+        key="48100", task=TaskReference(name="shop.tasks.ring", id="g"), started_at=None, reasons=("its boot is over",)
+    )
+    for day, ghosts in ((2, (ghost,)), (4, (ghost,)), (6, ())):
+        document = read_at(TEN_DAYS, now=NOON + day * DAY + HOUR)
+        book.record(msgspec.structs.replace(document, ghosts=ghosts))
+    counts = [book.totals(NOON + day * DAY, NOON + (day + 1) * DAY).ghosts for day in range(8)]
+    assert counts == [0, 0, 1, 0, 0, 0, 0, 0]
+
+
+def test_blind_deaths_and_lines_that_are_no_losses_are_kept(path: Path) -> None:
+    """They are counted in their period, and given back when the journal has lost it."""
+    book = ledger_at(path)
+    at = timestamp(NOON + DAY + HOUR)
+    blind = BlindDeath(
+        at=at, host="web1", unit="celery@a.service", main_pid=7, signal=9, cause="unknown", max_tasks=2, why="quiet"
+    )
+    line = NotLoss(at=at, host="web1", unit="celery@a.service", text="exitcode 155", why="it had finished")
+    document = msgspec.structs.replace(whole(), blind_deaths=(blind,), not_losses=(line,))
+    book.record(document)
+    counted = book.totals(NOON + DAY, NOON + 2 * DAY)
+    assert (counted.blind_deaths, counted.not_losses) == (1, 1)
+    shown = book.supplement(read_at(left(TEN_DAYS, NOON + 6 * DAY), now=LATE + HOUR, since=NOON + HOUR))
+    assert (shown.blind_deaths, shown.not_losses) == ((blind,), (line,))
+    assert (shown.totals.blind_deaths, shown.totals.not_losses) == (1, 1)
+
+
 # -- holes --------------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +316,21 @@ def test_a_report_gets_back_what_the_journal_has_lost(path: Path) -> None:
     problems = [problem for source in shown.coverage.sources for problem in source.problems]
     assert [problem.code for problem in problems] == ["from-ledger"]
     assert problems[0].detail.startswith("5 of 9 kills are from the ledger")
+
+
+def test_a_kill_just_before_the_first_entry_comes_back_too(path: Path) -> None:
+    """Less than a minute may be lost without being called a hole; a kill in it is added all the same."""
+    book = ledger_at(path)
+    book.record(whole())
+    kill = whole().kills[4]
+    died = micros(kill.at)
+    later = left(TEN_DAYS, died + 1_000_000).entries
+    entries = (replace(later[0], realtime=died + 30_000_000), *later)
+    document = read_at(replace(TEN_DAYS, entries=entries), now=LATE, since=died - 1_000_000)
+    assert (document.coverage.verdict, document.totals.kills) == ("complete", 5)
+    shown = book.supplement(document)
+    assert [one.id for one in shown.kills] == [one.id for one in whole().kills[4:]]
+    assert (shown.coverage.verdict, shown.totals.kills) == ("complete", 6)
 
 
 def test_what_neither_has_stays_a_hole(path: Path) -> None:

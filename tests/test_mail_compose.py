@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, sync_playwright
 
 from builders import DAY, Journal
-from kill_audit.document import BlindDeath, Document, timestamp
+from kill_audit.document import BlindDeath, Candidate, Document, Duplicate, Ghost, Task, TaskReference, timestamp
 from kill_audit.errors import SourceError
 from kill_audit.mail import Due, MailError, compose, compose_failure, fingerprint, parties, withheld
 from kill_audit.mail.content import rounded, spark, subject
@@ -261,6 +261,44 @@ def test_this_week_stands_against_the_last() -> None:
     assert re.search(r"^ +3  killed  \(98 the week before\)$", text, re.MULTILINE)
     assert re.search(r"^ +3  no run row  \(90 the week before\)$", text, re.MULTILINE)
     assert re.search(r"^ +3  unit-stop  \(98 the week before\)", text, re.MULTILINE)
+
+
+def test_what_is_no_kill_is_told_besides() -> None:
+    """Ghost rows, tasks that finished twice and idle deaths are told, and a ghost alone is no quiet week."""
+    ghost = Ghost(
+        key="1", task=TaskReference(name="shop.tasks.ring", id="g"), started_at=None, reasons=("its boot is over",)
+    )
+    twice = Duplicate(task=TaskReference(name="shop.tasks.charge", id="c"), deliveries=3, finished=2)
+    document = msgspec.structs.replace(week(0), ghosts=(ghost,), duplicates=(twice,))
+    message = mailed(document)
+    assert message["Subject"] == "kill-audit web1: 0 killed, 1 ghost row"
+    text = " ".join(body(message, "plain").split())
+    assert "1 ghost row, still open although nothing runs: shop.tasks.ring[g]" in text
+    assert "1 task finished more than once: shop.tasks.charge[c]" in text
+
+
+def test_a_kill_without_a_name_shows_what_it_may_have_been() -> None:
+    """Candidates stand where the name would; a verdict of a later version stands as it is."""
+    document = week(1)
+    [kill] = document.kills
+    candidate = Candidate(name="shop.tasks.sync", id="s", how="elimination")
+    task = Task(name=None, id=None, how="none", confidence=None, candidates=(candidate,))
+    odd = msgspec.structs.replace(kill, task=task, verdict="of-a-later-version", accepted=None)
+    document = msgspec.structs.replace(document, kills=(odd,), run_log=None)
+    assert "1. (not named), perhaps shop.tasks.sync" in body(mailed(document), "plain")
+    assert "of-a-later-version" in body(mailed(document), "plain")
+
+
+def test_kills_that_nobody_has_to_act_on_are_a_number() -> None:
+    """Recorded and recovered runs are not among the worst; deploys beyond ten are a number too."""
+    document = week(3)
+    recorded = tuple(msgspec.structs.replace(kill, verdict="recorded") for kill in document.kills)
+    [deploy] = document.deploys
+    many = tuple(msgspec.structs.replace(deploy, id=f"d{number}", label=f"release {number}") for number in range(13))
+    text = body(mailed(msgspec.structs.replace(document, kills=recorded, deploys=(deploy, *many))), "plain")
+    assert "WORST FIRST\n3 kills\n" in text
+    assert "and 4 more deploys" in text
+    assert "- release 0, 2026-11-30 12:01:00: 0 killed" in text
 
 
 def test_the_text_fits_a_phone() -> None:

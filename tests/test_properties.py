@@ -62,6 +62,15 @@ def test_rotated(scene: Scene) -> None:
         assert cut == uncut or (scene.name.endswith("/retries") and named(cut) == named(uncut))
 
 
+@scenes
+def test_newest_first(scene: Scene) -> None:
+    """Files are given in any order: that of their names puts the newest before the archived ones."""
+    entries, places = scene.entries(), boundaries(scene.name)
+    ties = [place for place in places if entries[place - 1].realtime == entries[place].realtime]
+    for place in (*ties[:3], *places[len(places) // 2 :][:1]):
+        assert found(scene, entries[place:], entries[:place]) == found(scene, entries[:place], entries[place:])
+
+
 @given(data=st.data())
 def test_rotated_anywhere(data: st.DataObject) -> None:
     """Wherever a journal is cut, into whatever number of files in whatever order, the findings are the same."""
@@ -69,7 +78,8 @@ def test_rotated_anywhere(data: st.DataObject) -> None:
     entries = scene.entries()
     cuts = sorted(data.draw(st.sets(st.sampled_from(boundaries(scene.name)), min_size=1, max_size=3)))
     parts = [entries[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(entries)], strict=True)]
-    cut, uncut = found(scene, *data.draw(st.permutations(parts))), whole(scene.name)
+    order = data.draw(st.permutations(range(len(parts))))
+    cut, uncut = found(scene, *(parts[place] for place in order)), whole(scene.name)
     assert cut == uncut or (scene.name.endswith("/retries") and named(cut) == named(uncut))
 
 

@@ -16,9 +16,13 @@ from kill_audit.schedule import (
     Whose,
     block_of,
     cron_text,
+    crontab,
+    manager_runs,
     next_run,
     refuse_others,
     remove,
+    replace_crontab,
+    tell_manager,
     unit_files,
     whose,
     with_block,
@@ -288,3 +292,42 @@ def test_without_systemd_the_next_run_is_not_known(monkeypatch: pytest.MonkeyPat
     """A host with cron alone has nobody to ask."""
     monkeypatch.setattr("shutil.which", lambda _: None)
     assert next_run("Mon 08:00") is None
+
+
+def test_systemctl_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the command to try by hand."""
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    with pytest.raises(ScheduleError, match="is not installed") as refused:
+        tell_manager(("daemon-reload",), user=True)
+    assert refused.value.hint.endswith("systemctl --user daemon-reload")
+    with pytest.raises(ScheduleError, match="no crontab program"):
+        crontab()
+    with pytest.raises(ScheduleError, match="is not there"):
+        replace_crontab("x\n")
+
+
+def test_the_manager_is_there_if_it_has_its_folder(tmp_path: Path) -> None:
+    """A user's manager has one in the user's runtime directory (sd_booted(3) for the system's)."""
+    environ = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    assert not manager_runs(environ, user=True)
+    (tmp_path / "systemd").mkdir()
+    assert manager_runs(environ, user=True)
+    assert not manager_runs({}, user=True)
+    assert manager_runs({}, user=False) == Path("/run/systemd/system").is_dir()
+
+
+def test_a_crontab_is_replaced_by_the_program_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading and writing go through crontab(1), which keeps the file; no crontab is an empty one."""
+    kept = tmp_path / "kept"
+    script = tmp_path / "crontab"
+    script.write_text(
+        f'#!/bin/sh\ncase "$1" in\n-l) cat {kept} 2>/dev/null || {{ echo "no crontab for me" >&2; exit 1; }} ;;\n'
+        f"-r) rm {kept} ;;\n-) cat >{kept} ;;\nesac\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert crontab() == ""
+    replace_crontab("5 5 * * * backup\n")
+    assert crontab() == kept.read_text() == "5 5 * * * backup\n"
+    replace_crontab("\n")
+    assert not kept.exists()

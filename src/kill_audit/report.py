@@ -168,7 +168,7 @@ def narrowed(
     verdicts: Sequence[str] = (),
     deploys: Sequence[str] = (),
 ) -> document.Document:
-    """Keep the kills that every filter lets pass, and count anew; the evidence and the run log's lists stay as they are.
+    """Keep the kills that every filter lets pass, and count anew; the evidence and the run log stay as they are.
 
     Of the deploy windows and incidents those stay that are named, or that kept a kill.
 

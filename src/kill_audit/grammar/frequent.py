@@ -331,7 +331,7 @@ def _retried(text: Buffer, lines: _Lines, name: _Names, after: Ints) -> _Found:
     """`Task NAME[ID] retry: Retry in SECONDSs: EXCEPTION`, but for the exception that tells of a kill."""
     number, stop = _seconds(text, after, lines.end)
     window = kept(text.window(stop, WINDOW), np.clip(lines.end - stop, 0, WINDOW)).view(np.uint8)
-    good = (number >= 0) & (stop - after <= _EXACT) & ~_mention(window, (b"WorkerLostError",))
+    good = (number >= 0) & ~_mention(window, (b"WorkerLostError",))
     good &= (stop + 1 == lines.end) | (window[:, 1] == ord(":"))
     return _Found.of(text, Line.RETRIED, lines.only(good), name.only(good), number[good])
 
@@ -361,33 +361,49 @@ def _say_nothing_else(text: Buffer, lines: _Lines) -> Flags:
 
 # -- numbers ------------------------------------------------------------------
 
-_WIDEST: Final = 32  # digits of a run time at most, with its point
+_WIDEST: Final = 32  # bytes of a number at most, with its point
+_MOST_DIGITS: Final = 19  # fit into 64 bits
 _PLACES: Final = np.arange(_WIDEST)
-_EXACT: Final = 7  # digits and point of a number that surely has no more than six decimal places
-_TENS: Final = 10 ** np.arange(7, dtype=np.uint64)
+_TENS: Final = 10 ** np.arange(9, dtype=np.uint64)
+_LONG_TENS: Final = np.array([np.longdouble(10) ** place for place in range(_MOST_DIGITS)])
+_X87: Final = np.finfo(np.longdouble).nmant == 63
 
 
 def _seconds(text: Buffer, at: Ints, end: Ints) -> tuple[npt.NDArray[np.float64], Ints]:
-    """Read decimal numbers that an `s` ends, and give where it stands; -1 where there is not surely one.
-
-    Microseconds are kept and what is beyond them is cut off, as the patterns do (`celery.seconds`).
-    """
+    """Read decimal numbers that an `s` ends, and give where it stands; -1 where there is not surely one."""
     window = text.window(at, _WIDEST)
     pointed, stop = window == ord("."), (window == ord("s")).argmax(axis=1)
     point = np.where(pointed.any(axis=1), pointed.argmax(axis=1), stop)
     digits = (window - np.uint8(ord("0")) <= 9) & (stop[:, None] > _PLACES)
     good = (digits.sum(axis=1) == stop - (point < stop)) & (point > 0) & (point <= 8) & (at + stop < end)
-    good &= point != stop - 1
-    point, places = np.where(good, point, 1), np.where(good, np.clip(stop - point - 1, 0, 6), 0)
-    whole = _decimal(text.words(at), point)
-    part = _decimal(text.words(at + point + 1), np.maximum(places, 1)) * _TENS[6 - places]
-    seconds = (whole * np.uint64(10**6) + np.where(places > 0, part, np.uint64(0))) / 1e6
-    return np.where(good, seconds, -1.0), at + stop
+    good &= (point != stop - 1) & (stop <= _MOST_DIGITS)
+    point, places = np.where(good, point, 1), np.where(good, np.maximum(stop - point - 1, 0), 0)
+    value = _decimal(text.words(at), point)
+    for begin in range(0, 17, 8):
+        size = np.clip(places - begin, 0, 8)
+        value = value * _TENS[size] + _decimal(text.words(at + point + 1 + begin), size)
+    seconds, sure = _quotients(value, places)
+    return np.where(good & sure, seconds, -1.0), at + stop
+
+
+def _quotients(value: Words, places: Ints) -> tuple[npt.NDArray[np.float64], Flags]:
+    """Divide integers by powers of ten, and tell where the result is surely the nearest number of 64 bits.
+
+    It is rounded twice, to the 64 bits of mantissa that x87 registers have and then to 53. That is not as good as once
+    only where the first result lies just between two of the second kind.
+    """
+    if not _X87:
+        texts = [f"{number}e-{place}" for number, place in zip(value.tolist(), places.tolist(), strict=True)]
+        return np.array(texts, dtype=np.float64), np.ones(len(value), np.bool_)
+    wide = value.astype(np.longdouble) / _LONG_TENS[places]
+    mantissa = wide.view(np.uint64).reshape(-1, 2)[:, 0]
+    return wide.astype(np.float64), mantissa & np.uint64(0x7FF) != 0x400
 
 
 def _decimal(words: Words, size: Ints) -> Words:
-    """Read the first 1 to 8 bytes of words as decimal digits: pairs, then fours, then all at once."""
-    value = words << (64 - 8 * size).astype(np.uint64) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
+    """Read the first up to 8 bytes of words as decimal digits: pairs, then fours, then all at once."""
+    value = np.where(size > 0, words << (64 - 8 * np.maximum(size, 1)).astype(np.uint64), np.uint64(0))
+    value &= np.uint64(0x0F0F_0F0F_0F0F_0F0F)
     value = value * np.uint64(10 << 8 | 1) >> np.uint64(8) & np.uint64(0x00FF_00FF_00FF_00FF)
     value = value * np.uint64(100 << 16 | 1) >> np.uint64(16) & np.uint64(0x0000_FFFF_0000_FFFF)
     return value * np.uint64(10000 << 32 | 1) >> np.uint64(32)

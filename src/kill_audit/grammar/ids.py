@@ -28,7 +28,7 @@ _ALL: Final = (1 << 64) - 1
 def hash_of(task_id: str) -> int:
     """Hash a task id to 64 bits."""
     if _UUID.fullmatch(task_id):
-        pieces = _PIECES.unpack(task_id.encode("ascii"))
+        pieces: tuple[int, ...] = _PIECES.unpack(task_id.encode("ascii"))
         return sum(piece * factor for piece, factor in zip(pieces, _FACTORS, strict=True)) & _ALL
     return int.from_bytes(blake2b(task_id.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 

@@ -41,7 +41,7 @@ def _are_silent(text: Buffer, at: Ints, length: Ints, width: int) -> Flags:
     words = kept(text.window(at, width), np.minimum(length, width))
     window = words.view(np.uint8)
     last = text.words(at + length - 8) >> np.uint64(8)
-    loud = (length >= len(_READY)) & (last == word(_READY))
+    loud: Flags = (length >= len(_READY)) & (last == word(_READY))
     loud |= begin_with(words[:, 0], _LINE_BEGINNINGS)
     for byte in _FIRST_BYTES:
         loud |= window[:, 0] == byte
@@ -54,7 +54,8 @@ def _are_silent(text: Buffer, at: Ints, length: Ints, width: int) -> Flags:
     loud[numbered] |= np.strings.find(window[numbered, :64].copy().view("S64").reshape(-1), b"exited: ") >= 0
     row, place = np.nonzero(_boundaries(window))
     loud[row[begin_with(text.words(at[row] + place + 2), RECORD_BEGINNINGS)]] = True
-    return ~loud
+    silent: Flags = ~loud
+    return silent
 
 
 def _boundaries(window: Bytes) -> Flags:
@@ -75,5 +76,6 @@ def _draw_a_banner(window: Bytes) -> Flags:
     """Tell which texts go on, after stars, dashes and blanks, with a dot (`.> concurrency:`)."""
     drawn = (window == ord(" ")) | (window == ord("-")) | (window == ord("*"))
     first = (~drawn).argmax(axis=1)
-    dotted: Flags = window[np.arange(len(window)), first] == ord(".")
-    return dotted | drawn.all(axis=1)
+    dotted = window[np.arange(len(window)), first] == ord(".")
+    banner: Flags = dotted | drawn.all(axis=1)
+    return banner

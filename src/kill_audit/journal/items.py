@@ -175,7 +175,7 @@ class Values:
 
 
 class _Kinds:
-    """What lies at each of some offsets, by its first bytes: whether it is a message, or a field that may be wanted."""
+    """What lies at each of some offsets, by its first bytes: a message, or a field that may be wanted, or neither."""
 
     def __init__(self, file: JournalFile, offsets: Offsets) -> None:
         self.sound = file.sound_data(offsets)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from kill_audit.entry import Micros
 
 Offsets = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 MAGIC: Final = b"LPKSHHRH"
 XZ, LZ4, KEYED_HASH, ZSTD, COMPACT = 1, 2, 4, 8, 16  # the header's incompatible flags
@@ -170,9 +171,9 @@ class JournalFile:
         view = self.halves[begin // 4 :] if self.compact else self.words[begin // 8 :]
         return view[:number].astype(np.int64), int(self.words[offset // 8 + 2])
 
-    def sound_entries(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
+    def sound_entries(self, offsets: Offsets) -> Flags:
         """Tell of each offset whether an entry of a possible size lies there."""
-        sound = (offsets % 8 == 0) & (offsets >= self.header.size) & (offsets <= self.end - ITEMS)
+        sound: Flags = (offsets % 8 == 0) & (offsets >= self.header.size) & (offsets <= self.end - ITEMS)
         at = np.where(sound, offsets, 0)
         size = self.words[at // 8 + 1].astype(np.int64)
         sound &= self.bytes[at] == ENTRY
@@ -197,9 +198,9 @@ class JournalFile:
 
     # -- data ---------------------------------------------------------------
 
-    def sound_data(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
+    def sound_data(self, offsets: Offsets) -> Flags:
         """Tell of each offset whether a DATA object of a possible size lies there."""
-        sound = (offsets % 8 == 0) & (offsets >= self.header.size) & (offsets <= self.end - self.payload)
+        sound: Flags = (offsets % 8 == 0) & (offsets >= self.header.size) & (offsets <= self.end - self.payload)
         at = np.where(sound, offsets, 0)
         size = self.words[at // 8 + 1].astype(np.int64)
         sound &= self.bytes[at] == DATA

@@ -16,12 +16,11 @@ from typing import Any, Final, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from kill_audit.entry import BATCH_ENTRIES, Batch, Micros, Origin, Problem, Question
+from kill_audit.entry import BATCH_ENTRIES, Batch, Origin, Problem, Question
 from kill_audit.journal.columns import (
     NO_FIELDS,
     ORIGIN_FIELDS,
     Damage,
-    OriginKey,
     decode,
     details_of,
     number,
@@ -38,13 +37,13 @@ _ENTRY: Final = struct.Struct("<QQQ16sQ")  # seqnum, realtime, monotonic, boot_i
 _ORIGIN_BITS: Final = 12
 _MARGIN: Final = 86_400_000_000  # microseconds
 
-Made = TypeVar("Made", covariant=True)
+Made_co = TypeVar("Made_co", covariant=True)
 
 
-class _Lazy(Sequence[Made]):
+class _Lazy(Sequence[Made_co]):
     """A sequence whose items are made when they are asked for."""
 
-    def __init__(self, size: int, make: Callable[[int], Made]) -> None:
+    def __init__(self, size: int, make: Callable[[int], Made_co]) -> None:
         self._size = size
         self._make = make
 
@@ -52,23 +51,23 @@ class _Lazy(Sequence[Made]):
         return self._size
 
     @overload
-    def __getitem__(self, place: int) -> Made: ...
+    def __getitem__(self, place: int) -> Made_co: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Made]: ...
+    def __getitem__(self, place: slice) -> Sequence[Made_co]: ...
 
-    def __getitem__(self, place: int | slice) -> Made | Sequence[Made]:
+    def __getitem__(self, place: int | slice) -> Made_co | Sequence[Made_co]:
         if isinstance(place, slice):
             return tuple(map(self._make, range(*place.indices(self._size))))
         return self._make(range(self._size)[place])
 
-    def __iter__(self) -> Iterator[Made]:
+    def __iter__(self) -> Iterator[Made_co]:
         return map(self._make, range(self._size))
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Messages of a batch as bytes: those of `rows` (ascending) begin in `buffer` at `start` and have `length` bytes."""
+    """Messages of a batch as bytes: those of `rows`, ascending, begin in `buffer` at `start` and have `length` bytes."""
 
     rows: npt.NDArray[np.intp]
     buffer: npt.NDArray[np.uint8]
@@ -77,7 +76,7 @@ class Part:
 
 
 class Texts(_Lazy[str | None]):
-    """The messages of a batch. `parts` shows nearly all of them as bytes; a row that is in none has to be asked for."""
+    """The messages of a batch. `parts` shows nearly all as bytes; a row that is in none of them has to be asked for."""
 
     def __init__(self, size: int, make: Callable[[int], str | None], parts: tuple[Part, ...]) -> None:
         super().__init__(size, make)
@@ -114,8 +113,11 @@ class MappedJournal:
         times = file.words[entries // 8 + 3].astype(np.int64)
         entries = entries[(times >= question.read_since) & (times < question.read_until)]
         rows = _Rows(file, self._values, self._origin_codes)
-        for begin in range(0, len(entries), _BLOCK):
-            rows.add(entries[begin : begin + _BLOCK])
+        begin = 0
+        while begin < len(entries):
+            end = begin + min(_BLOCK, BATCH_ENTRIES - len(rows))
+            rows.add(entries[begin:end])
+            begin = end
             if rows.full:
                 yield rows.take(tuple(self._origins))
         if len(rows):
@@ -183,7 +185,7 @@ class _Rows:
     @property
     def full(self) -> bool:
         """Whether the batch has to be taken before more is added."""
-        return self._size + _BLOCK > BATCH_ENTRIES or len(self._unpacked) > _MOST_UNPACKED
+        return self._size >= BATCH_ENTRIES or len(self._unpacked) > _MOST_UNPACKED
 
     def add(self, entries: Offsets) -> None:
         """Add a block of entries."""
@@ -290,7 +292,8 @@ class _Cursors:
 
     def __call__(self, row: int) -> str:
         seqnum, realtime, monotonic, boot, xor = _ENTRY.unpack_from(self._file.map, int(self._entries[row]) + 16)
-        return f"s={self._file.header.seqnum_id.hex()};i={seqnum:x};b={boot.hex()};m={monotonic:x};t={realtime:x};x={xor:x}"
+        log = self._file.header.seqnum_id.hex()
+        return f"s={log};i={seqnum:x};b={boot.hex()};m={monotonic:x};t={realtime:x};x={xor:x}"
 
 
 class _Details:
@@ -312,4 +315,4 @@ class _Details:
 
 def _ints(column: npt.NDArray[Any]) -> Sequence[int]:
     """Show an array as a sequence of Python's own integers, which numpy can have back at no cost."""
-    return memoryview(column.astype(np.int64, copy=False))
+    return column.astype(np.int64, copy=False).data

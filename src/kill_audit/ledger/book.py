@@ -36,7 +36,10 @@ UNWATCHED: Final = 3_600_000_000
 """Microseconds that may be missing from a period that is compared with another, and at most a part of it."""
 _PART: Final = 50
 
-_TRIES: Final = 3
+_TRIES: Final = 5
+_DEADLOCK: Final = frozenset({"40001", "40P01", "1213"})
+"""PostgreSQL's SQLSTATEs (manual, appendix A) and MySQL's error number for "try again"."""
+
 _END: Final = 2**62  # after every moment
 _AT_ONCE: Final = 500  # ids in one statement
 
@@ -225,8 +228,7 @@ class Ledger:
                 with self._connect() as connection, connection.begin():
                     return work(connection)
             except (exc.SQLAlchemyError, msgspec.MsgspecError, OSError, UnicodeError) as error:
-                # Two that wrote at the same time: one of them was refused, and finds other rows when it tries again.
-                if left and isinstance(error, exc.IntegrityError):
+                if left and _was_in_the_way(error):
                     continue
                 failure = self._failure(error)
                 break
@@ -249,6 +251,13 @@ class Ledger:
         if "locked" in words:
             hint = "another kill-audit is writing to it: try again when that is done"
         return LedgerError(f"the ledger {self.shown}: {words}", hint=hint)
+
+
+def _was_in_the_way(error: Exception) -> bool:
+    """Whether two wrote at the same time: the one that was refused finds other rows when it tries again."""
+    cause = getattr(error, "orig", None)
+    code = getattr(cause, "sqlstate", None) or next(iter(getattr(cause, "args", ())), "")
+    return isinstance(error, exc.IntegrityError) or str(code) in _DEADLOCK
 
 
 # -- one transaction ----------------------------------------------------------

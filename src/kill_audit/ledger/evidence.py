@@ -52,8 +52,15 @@ class Evidence:
         return None if span is None else span[0]
 
     def lacks(self, at: Micros, host: str | None) -> bool:
-        """Whether a moment of a host lies before what its journal holds now."""
+        """Whether a moment of a host (of any host, where None) lies before what its journal holds now."""
+        if host is None:
+            return any(holds(spans, at) for spans in self.gone.values())
         return holds((*self.gone.get(host, ()), *self.gone.get(None, ())), at)
+
+    def reaches_back(self, boot: str, at: Micros) -> bool:
+        """Whether entries of a boot that were read are as old as a moment in it."""
+        span = self.by_unit.get((boot, None))
+        return span is not None and span[0] <= at
 
     def still_holds(self, at: Micros, host: str | None, boot: str | None, unit: str | None) -> bool:
         """Whether the records of a death at a moment are certainly among what was read."""

@@ -28,7 +28,7 @@ from kill_audit.ledger.evidence import FROM_LEDGER, GONE, Evidence, evidence_of,
 from kill_audit.ledger.kept import Kept, Key, Kind, found_in
 from kill_audit.ledger.merge import judged_again
 from kill_audit.ledger.spans import Spans, joined, less, within
-from kill_audit.report import narrowed
+from kill_audit.report import narrowed, totals
 
 T = TypeVar("T")
 
@@ -51,14 +51,15 @@ def supplemented(document: Document, held: Held) -> Document:
     kills = tuple(kill for one in found for kill in _as_known(one, known))
     gone = joined(span for spans in evidence.gone.values() for span in spans)
     bridged = tuple(span for part in gone for span in within(held.seen, *part))
-    if not bridged:
-        return document if kills == document.kills else narrowed(msgspec.structs.replace(document, kills=kills))
     present = {one.key for one in found}
     added = [one for one in held.findings if _is_lost(one, present, evidence)]
+    if not bridged and not added:
+        return document if kills == document.kills else _counted(msgspec.structs.replace(document, kills=kills))
+    told = bridged or ((min(one.at for one in added), max(one.at for one in added) + 1),)
     more = [_marked(one.body, one) for one in added if isinstance(one.body, Kill)]
     whole = msgspec.structs.replace(
         document,
-        coverage=_coverage(document, held, bridged, gone, f"{len(more):,} of {len(more) + len(kills):,} kills"),
+        coverage=_coverage(document, held, told, gone, f"{len(more):,} of {len(more) + len(kills):,} kills"),
         kills=_sorted((*kills, *more), "at"),
         deploys=_sorted((*document.deploys, *_bodies(added, Deploy)), "since"),
         incidents=_sorted((*document.incidents, *_bodies(added, Incident)), "since"),
@@ -66,13 +67,19 @@ def supplemented(document: Document, held: Held) -> Document:
         idle_deaths=_sorted((*document.idle_deaths, *_bodies(added, IdleDeath)), "at"),
         not_losses=_sorted((*document.not_losses, *_bodies(added, NotLoss)), "at"),
     )
-    counted = msgspec.structs.replace(
-        whole.totals,
-        idle_deaths=len(whole.idle_deaths),
-        blind_deaths=len(whole.blind_deaths),
-        not_losses=len(whole.not_losses),
+    return _counted(whole)
+
+
+def _counted(document: Document) -> Document:
+    """Count the lists anew."""
+    counted = totals(
+        document.kills,
+        ghosts=len(document.ghosts),
+        idle=len(document.idle_deaths),
+        blind=len(document.blind_deaths),
+        not_losses=len(document.not_losses),
     )
-    return narrowed(msgspec.structs.replace(whole, totals=counted))
+    return msgspec.structs.replace(document, totals=counted, offenders=narrowed(document).offenders)
 
 
 def _as_known(one: Kept, known: Mapping[Key, Kept]) -> Iterator[Kill]:
@@ -83,8 +90,10 @@ def _as_known(one: Kept, known: Mapping[Key, Kept]) -> Iterator[Kill]:
 
 
 def _is_lost(one: Kept, present: Collection[Key], evidence: Evidence) -> bool:
-    inside = evidence.since <= one.at < evidence.until and one.kind is not Kind.GHOST
-    return inside and one.key not in present and evidence.lacks(one.at, one.host)
+    if one.key in present or one.kind is Kind.GHOST or not evidence.since <= one.at < evidence.until:
+        return False
+    boot = one.body.boot_id if isinstance(one.body, Kill) else None
+    return evidence.lacks(one.at, one.host) or (boot is not None and not evidence.reaches_back(boot, one.at))
 
 
 def _marked(kill: Kill, kept: Kept) -> Kill:
@@ -103,24 +112,24 @@ def _sorted(items: Sequence[T], by: str) -> tuple[T, ...]:
 # -- coverage -----------------------------------------------------------------
 
 
-def _coverage(document: Document, held: Held, bridged: Spans, gone: Spans, kills: str) -> Coverage:
+def _coverage(document: Document, held: Held, told: Spans, gone: Spans, kills: str) -> Coverage:
     note = CoverageProblem(
         code=FROM_LEDGER,
         detail=f"{kills} are from the ledger, because the journal no longer reaches back to them",
-        since=timestamp(bridged[0][0]),
-        until=timestamp(bridged[-1][1]),
+        since=timestamp(told[0][0]),
+        until=timestamp(told[-1][1]),
     )
-    told = tuple(problem for problem in held.problems if _touches(problem, bridged))
+    wrong = tuple(problem for problem in held.problems if _touches(problem, told))
     unsaid = _remaining(gone, held.seen, None) if document.coverage.verdict == "none" else ()
     ledger = SourceCoverage(
         host=None,
         boot_id=None,
         unit=None,
         source=held.shown,
-        first=timestamp(bridged[0][0]),
-        last=timestamp(bridged[-1][1]),
+        first=timestamp(told[0][0]),
+        last=timestamp(told[-1][1]),
         entries=0,
-        problems=(note, *told, *unsaid),
+        problems=(note, *wrong, *unsaid),
     )
     sources = tuple(_less_gone(source, held.seen) for source in document.coverage.sources)
     coverage = msgspec.structs.replace(document.coverage, verdict="partial", sources=(*sources, ledger))

@@ -96,7 +96,7 @@ def overlapping(partials: Sequence[Partial]) -> tuple[tuple[int, ...], ...]:
     """Find the sources that tell of one main process at the same time: they hold some of the same entries.
 
     A journal's files follow one another; what one process wrote lies in one of them at a time. Returns clusters of
-    indexes, each of at least two.
+    indexes, each of at least two, in order of time.
     """
     spans: dict[tuple[Group, int], list[tuple[Micros, Micros, int]]] = defaultdict(list)
     for place, partial in enumerate(partials):
@@ -119,7 +119,12 @@ def overlapping(partials: Sequence[Partial]) -> tuple[tuple[int, ...], ...]:
     clusters: dict[int, list[int]] = defaultdict(list)
     for place in range(len(partials)):
         clusters[root(place)].append(place)
-    return tuple(tuple(places) for places in clusters.values() if len(places) > 1)
+
+    def span(place: int) -> tuple[Micros, Micros]:
+        stretches = partials[place].stretches
+        return min(one.first for one in stretches), max(one.last for one in stretches)
+
+    return tuple(tuple(sorted(places, key=span)) for places in clusters.values() if len(places) > 1)
 
 
 # -- joining --------------------------------------------------------------
