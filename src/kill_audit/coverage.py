@@ -18,7 +18,7 @@ from kill_audit.timeline.lives import SECOND
 
 SLACK = 60 * SECOND  # a host may be silent for a while at the window's ends
 _SILENCE = 3600 * SECOND  # journald writes a line of its own far more often than this on a host that runs units
-INFORMATIONAL = frozenset({"assumed-timezone", "unvouched-text", "no-worker"})
+INFORMATIONAL = frozenset({"assumed-timezone", "unvouched-text", "no-worker", "from-ledger"})
 _ENDS = frozenset({"journal-starts-later", "journal-ends-earlier"})
 
 

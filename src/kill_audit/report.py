@@ -248,6 +248,8 @@ def _identity(death: Death) -> str:
         last = f"task {death.run.task_id}"
     else:
         last = f"place {death.place} at {death.at}"
+    if not death.life.main_pid:  # in a container and in a log file numbers come again with each start
+        last += f" at {death.at}"
     return "|".join((group.machine, group.boot, group.unit, str(death.life.main_pid), last))
 
 

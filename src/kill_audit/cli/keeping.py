@@ -74,7 +74,7 @@ def completed(document: Document, ledger: "Ledger", zone: dt.tzinfo) -> Document
 
 def scope_of(asked: Reading) -> "Scope":
     """Say what is watched, in words that are the same at each run and tell the hosts of one ledger apart."""
-    from kill_audit.cli.reading import _unit as unit_name  # noqa: PLC0415
+    from kill_audit.cli.reading import unit_name  # noqa: PLC0415
     from kill_audit.ledger import Scope  # noqa: PLC0415
 
     if asked.files or asked.directories:

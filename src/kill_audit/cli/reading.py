@@ -100,7 +100,7 @@ def _rules(settings: "Settings") -> Iterator[MarkRule]:
                 hint="match SYSLOG_IDENTIFIER, _SYSTEMD_UNIT, _COMM, _EXE, _UID or MESSAGE_ID",
             )
         if fields or mark.unit:
-            yield MarkRule(fields=fields, unit=_unit(mark.unit) if mark.unit else None, label=mark.label)
+            yield MarkRule(fields=fields, unit=unit_name(mark.unit) if mark.unit else None, label=mark.label)
 
 
 def _marks(settings: "Settings", now: int, zone: dt.tzinfo) -> tuple[Marked, ...]:
@@ -129,14 +129,14 @@ def evidence_of(asked: Reading, *, stdin: bool = False) -> Evidence:
         until=window.until,
         read_since=window.since - lead,
         read_until=window.until + lead,
-        units=tuple(_unit(unit) for unit in asked.units),
+        units=tuple(unit_name(unit) for unit in asked.units),
         assume_timezone=asked.assume_timezone,
         assume_year=asked.assume_year,
     )
     return Evidence(sources=_sources(asked, stdin=stdin), question=question, now=now)
 
 
-def _unit(word: str) -> str:
+def unit_name(word: str) -> str:
     """Complete a unit's name as systemctl does: `celery` is `celery.service`."""
     return word if "." in word or any(mark in word for mark in "*?[") else f"{word}.service"
 

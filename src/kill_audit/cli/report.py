@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from kill_audit.cli.keeping import completed, ledger_of, ledger_options
+from kill_audit.cli.keeping import from_ledger, ledger_options
 from kill_audit.cli.options import Reading, filter_options, reading, run_log_options, source_options
 from kill_audit.cli.output import FAIL_ON, exit_status, in_colour, terminal_width, write
 from kill_audit.cli.reading import document_of, settle_of
@@ -69,9 +69,8 @@ def command(settings: Any, /, **asked: Any) -> int:
     document = document_of(shared, stdin=asked["stream"] == "-", settings=settings)
     if asked["wait"] and asked["stream"] != "-" and _settles(document, shared, settings):
         document = document_of(shared, settings=settings)
-    ledger = None if asked["no_ledger"] else ledger_of(shared, asked["ledger"])
-    if ledger is not None:
-        document = completed(document, ledger, shared.zone)
+    if not asked["no_ledger"] and asked["stream"] != "-":
+        document = from_ledger(document, shared, asked["ledger"])
     status = exit_status(document, fail_on=asked["fail_on"], exit_zero=asked["exit_zero"])
     shown = _only(document, asked)
     text = render(

@@ -61,12 +61,15 @@ def places(named: str | None, environ: Mapping[str, str], folder: Path, *, host:
         host: the host's own file.
     """
     named = named or environ.get(VARIABLE) or None
-    user = platformdirs.user_config_path("kill-audit", appauthor=False) / "config.toml"
+    try:
+        user = [Place(path=platformdirs.user_config_path("kill-audit", appauthor=False) / "config.toml")]
+    except RuntimeError:  # a user without a home, as with systemd's DynamicUser=
+        user = []
     return (
         *([Place(path=folder / Path(named).expanduser(), named=True)] if named else []),
         Place(path=folder / HERE),
         Place(path=folder / _PYPROJECT),
-        Place(path=user),
+        *user,
         Place(path=host),
     )
 

@@ -67,7 +67,7 @@ class _Lazy(Sequence[Made_co]):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Messages of a batch as bytes: those of `rows`, ascending, begin in `buffer` at `start` and have `length` bytes."""
+    """Messages as bytes: those of `rows` (ascending) begin in `buffer` at `start` and have `length` bytes each."""
 
     rows: npt.NDArray[np.intp]
     buffer: npt.NDArray[np.uint8]
@@ -76,7 +76,7 @@ class Part:
 
 
 class Texts(_Lazy[str | None]):
-    """The messages of a batch. `parts` shows nearly all as bytes; a row that is in none of them has to be asked for."""
+    """The messages of a batch. `parts` shows nearly all as bytes; a row that is in none of them must be asked for."""
 
     def __init__(self, size: int, make: Callable[[int], str | None], parts: tuple[Part, ...]) -> None:
         super().__init__(size, make)
