@@ -6,7 +6,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -86,7 +86,6 @@ def mariadb_server() -> Iterator[URL]:
     folder = Path(tempfile.mkdtemp(prefix="kill-audit-maria-"))
     try:
         data, port = folder / "data", free_port()
-        data.mkdir()
         user = ["--user=root"] if os.geteuid() == 0 else []
         common = [
             "--no-defaults",
@@ -96,7 +95,7 @@ def mariadb_server() -> Iterator[URL]:
             "--innodb-log-file-size=8M",
         ]
         auth = ["--auth-root-authentication-method=normal", "--skip-test-db"]
-        subprocess.run([install, *common, *auth], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        set_up([install, *common, *auth], data)
         init = folder / "init.sql"
         init.write_text(
             f"CREATE USER app@'%' IDENTIFIED BY '{PASSWORD}';\nGRANT ALL ON *.* TO app@'%' WITH GRANT OPTION;\n"
@@ -113,6 +112,17 @@ def mariadb_server() -> Iterator[URL]:
                 process.kill()
     finally:
         shutil.rmtree(folder)
+
+
+def set_up(words: Sequence[str], data: Path) -> None:
+    """Fill a data folder; its server has been seen to end at once on a busy machine, so it is tried twice."""
+    for last in (False, True):
+        data.mkdir()
+        done = subprocess.run(words, check=False, capture_output=True, text=True)
+        if done.returncode == 0:
+            return
+        shutil.rmtree(data)
+        assert not last, done.stdout + done.stderr
 
 
 def wait_for(url: URL, process: subprocess.Popen[bytes], log: Path) -> None:
