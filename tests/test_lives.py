@@ -210,6 +210,16 @@ def test_cold_shutdown() -> None:
     assert endings(unit.journal) == [Ending.COLD]
 
 
+def test_end_in_the_next_file() -> None:
+    """The service manager's word of a worker's end may stand in a file that holds no line of the worker."""
+    unit = working()
+    before = len(unit.journal.entries)
+    unit.systemd.succeeded()
+    entries = unit.journal.source().entries
+    cut = Memory(name="old", entries=entries[:before]), Memory(name="new", entries=entries[before:])
+    assert endings(*cut) == endings(unit.journal) == [Ending.KILLED]
+
+
 def test_successor() -> None:
     """A worker of the same node that starts shows that the one before it is gone."""
     unit = working()

@@ -227,9 +227,13 @@ def _pins(celery: Celery) -> list[str]:
 
 
 def _audit_requirements() -> list[str]:
-    """Return what kill-audit needs, with PostgreSQL; Debian's own python3-systemd stands for systemd-python."""
+    """Return what kill-audit needs, with PostgreSQL and pictures in mails, and the mail server of the tests.
+
+    Debian's own python3-systemd stands for systemd-python.
+    """
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["postgres"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["postgres"], *extras["mail"], "aiosmtpd"]
     return sorted(requirement for requirement in wanted if not requirement.startswith("systemd-python"))
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from .compare import differences
-from .root import AUDIT_VENV, CELERIES, PROJECT, Celery, available, obstacles
-from .runner import laboratory, play
+from .root import AUDIT_VENV, CELERIES, Celery, available
+from .runner import play
 from .scenario import Scenario
 from .scenarios import SCENARIOS
 from .stage import Stage
@@ -35,22 +35,6 @@ def chosen() -> list[object]:
         or scenario.name in wanted.split(",")
         or (wanted == "quick" and scenario.quick and celery is CELERIES[0])
     ]
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A booted machine with kill-audit installed from its wheel."""
-    if obstacles():
-        reason = "the kill lab can't run here: " + "; ".join(obstacles())
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    wheels = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), str(PROJECT)]
-    subprocess.run(build, check=True)
-    [wheel] = wheels.glob("kill_audit-*.whl")
-    with laboratory() as stage:
-        (stage.container.root / "srv" / wheel.name).write_bytes(wheel.read_bytes())
-        stage.run(f"{AUDIT_VENV}/bin/pip", "install", "--quiet", "--no-index", "--no-deps", f"/srv/{wheel.name}")
-        yield stage
 
 
 @pytest.mark.parametrize(("celery", "scenario"), chosen())

@@ -50,6 +50,7 @@ _MAIN_ONLY = (
     events.Restoring,
 )
 _DEATHS = (events.ChildExited, events.TaskLost)
+_FIRST_WORDS, _MANY_UNITS = 3, 5_000
 _RECENT_RUNS = 32  # finished runs that a death may turn out to be about: the process died after its task's success
 _RECENT_SPAN = 15 * _SECOND
 _NEVER = 2**62
@@ -550,19 +551,26 @@ class Follower:
         return segment.closed(wrote_as_child=at is not None, last_child_line_at=at or 0)
 
     def _worth_keeping(self) -> tuple[Event, ...]:
-        """Leave out what services say that start and end by themselves: they were never stopped."""
+        """Leave out what services say that start and end by themselves: they were never stopped.
+
+        The first words about a unit stay: the lines of its worker may be in the file before this one.
+        """
         stopped = {event.unit for event in self._events if isinstance(event, events.UnitStopping)}
         workers = {group.unit for group, _ in self._current} | {segment.group.unit for segment in self._closed}
-        return tuple(
-            event
-            for event in self._events
-            if not (
+        heard: Counter[str | None] = Counter()
+        kept: list[Event] = []
+        for event in self._events:
+            if (
                 isinstance(event, events.UnitStarted | events.UnitEnded)
                 and getattr(event, "result", "success") == "success"
                 and event.unit not in stopped
                 and event.unit not in workers
-            )
-        )
+            ):
+                if heard[event.unit] >= _FIRST_WORDS or len(heard) > _MANY_UNITS:
+                    continue
+                heard[event.unit] += 1
+            kept.append(event)
+        return tuple(kept)
 
 
 def _mark(event: Event) -> Mark:
