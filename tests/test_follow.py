@@ -355,7 +355,7 @@ def test_lost_unit() -> None:
 
 
 def test_services_that_come_and_go() -> None:
-    """Of what services without a worker say of their own starts and ends but the first is kept: timers run for years."""
+    """Only the first of what services without a worker say of their starts and ends is kept: timers run for years."""
     journal = Journal()
     journal.unit()
     before = len(followed(journal).events)

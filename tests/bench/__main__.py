@@ -25,7 +25,8 @@ _WORD: Final = "WorkerLostError"
 _LOOP: Final = """
 import re, sys
 from systemd._reader import _Reader
-reader, lost, found = _Reader(0, files=sys.argv[1:]), re.compile("Task (.+?) (?:received|succeeded)|WorkerLostError"), 0
+reader, found = _Reader(0, files=sys.argv[1:]), 0
+lost = re.compile("Task (.+?) (?:received|succeeded)|WorkerLostError")
 while reader._next():
     message = reader._get("MESSAGE")
     reader._get_realtime()
@@ -64,7 +65,7 @@ def _target() -> str:
 _UNIT: Final = ("-u", "celery@*")
 _CAT: Final = ("journalctl", "--quiet", "--no-pager", "-o", "cat", "--grep", _WORD)
 PROGRAMS: Final = (
-    Program(name="kill-audit", command=lambda built: _report(built), ours=True),
+    Program(name="kill-audit", command=_report, ours=True),
     Program(name="kill-audit -u", command=lambda built: _report(built, *_UNIT), ours=True),
     Program(name="journalctl -u --grep", command=lambda built: [*_CAT, *_UNIT, *words(built.files)]),
     Program(name="journalctl --grep", command=lambda built: [*_CAT, *words(built.files)]),
@@ -72,9 +73,7 @@ PROGRAMS: Final = (
         name="journalctl -o json",
         command=lambda built: ["journalctl", "--quiet", "--no-pager", "-o", "json", *words(built.files)],
     ),
-    Program(
-        name="systemd-python loop", command=lambda built: [sys.executable, "-c", _LOOP, *map(str, built.files)]
-    ),
+    Program(name="systemd-python loop", command=lambda built: [sys.executable, "-c", _LOOP, *map(str, built.files)]),
     Program(name="grep -c", command=lambda built: ["sh", "-c", _GREP, _WORD, *map(str, built.files)]),
 )
 
@@ -181,7 +180,7 @@ def _print_table(name: str, built: Built, costs: dict[str, list[Cost]]) -> None:
 
 def _ratio(costs: dict[str, list[Cost]], one: str, other: str, what: str) -> float:
     pairs = zip(costs[one], costs[other], strict=True)
-    return median(getattr(first, what) / getattr(second, what) for first, second in pairs)
+    return float(median(getattr(first, what) / getattr(second, what) for first, second in pairs))
 
 
 if __name__ == "__main__":

@@ -148,9 +148,7 @@ def _workers(recipe: Recipe, host: Host) -> list[Worker]:
     workload = Workload(
         every_s=_TASK_LINES * UNITS * seconds / (recipe.entries * recipe.celery), long_results=recipe.long
     )
-    return [
-        Worker(host, number, recipe.seed, workload, span, _plan(recipe, host, number)) for number in range(UNITS)
-    ]
+    return [Worker(host, number, recipe.seed, workload, span, _plan(recipe, host, number)) for number in range(UNITS)]
 
 
 def _plan(recipe: Recipe, host: Host, number: int) -> list[Incident]:
@@ -159,9 +157,7 @@ def _plan(recipe: Recipe, host: Host, number: int) -> list[Incident]:
     deploys = max(1, round(recipe.days / 2))
     step = (_END - recipe.since) // deploys
     plan = [Incident(recipe.since + int((place + 0.6) * step), "deploy", 2) for place in range(deploys)]
-    plan += [
-        Incident(recipe.since + int((place + dice.uniform(0.1, 0.4)) * step), "oom") for place in range(deploys)
-    ]
+    plan += [Incident(recipe.since + int((place + dice.uniform(0.1, 0.4)) * step), "oom") for place in range(deploys)]
     failures = [Incident(boot.since - 40 * SECOND, "power", int(number < 3)) for boot in host.boots[1:]]
     near = [one for one in plan if any(abs(one.at - failure.at) < 1800 * SECOND for failure in failures)]
     return sorted([one for one in plan if one not in near] + failures)

@@ -1,4 +1,4 @@
-"""A host's journal entries as journald would store them: who wrote a line, in which boot, and how long that had been up."""
+"""A host's journal entries as journald would store them: who wrote a line, in which boot, and its uptime."""
 
 import random
 import re
@@ -121,7 +121,8 @@ class Host:
         """Give an entry of the kernel's log."""
         boot = self.boots[bisect_right(self.boots, at, key=lambda one: one.since) - 1]
         head = text_fields(
-            self._common | {"_TRANSPORT": "kernel", "SYSLOG_IDENTIFIER": "kernel", "SYSLOG_FACILITY": "0", "PRIORITY": "6"}
+            self._common
+            | {"_TRANSPORT": "kernel", "SYSLOG_IDENTIFIER": "kernel", "SYSLOG_FACILITY": "0", "PRIORITY": "6"}
         )
         uptime = at - boot.since + 5_000_000 - 300
         return Entry(at, head, text_fields({"_SOURCE_MONOTONIC_TIMESTAMP": str(uptime), "MESSAGE": text}))
@@ -131,9 +132,13 @@ class Host:
         group = f"{_SLICE}/{unit}"
         texts = (
             "celery invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
-            f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg={group},"
-            f"task_memcg={group},task=celery,pid={pid},uid=998",
-            f"Memory cgroup out of memory: Killed process {pid} (celery) total-vm:299672kB, anon-rss:279072kB, "
-            "file-rss:7080kB, shmem-rss:0kB, UID:998 pgtables:620kB oom_score_adj:0",
+            (
+                f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg={group},"
+                f"task_memcg={group},task=celery,pid={pid},uid=998"
+            ),
+            (
+                f"Memory cgroup out of memory: Killed process {pid} (celery) total-vm:299672kB, anon-rss:279072kB, "
+                "file-rss:7080kB, shmem-rss:0kB, UID:998 pgtables:620kB oom_score_adj:0"
+            ),
         )
         return [self.kernel(at + place, text) for place, text in enumerate(texts)]

@@ -13,9 +13,7 @@ _GAP: Final = 40 * _SECOND  # a power failure's: nothing is written
 _PATHS: Final = ("/cart", "/checkout", "/search", "/product/red-shoes", "/api/v2/orders", "/static/app.js")
 
 
-def neighbours(
-    host: Host, seed: str, per_second: float, long: float, span: tuple[int, int]
-) -> Iterator[Entry]:
+def neighbours(host: Host, seed: str, per_second: float, long: float, span: tuple[int, int]) -> Iterator[Entry]:
     """Yield entries in order: about `per_second` of them, `long` of them with texts of more than 512 bytes."""
     dice = random.Random(f"{seed} neighbours")  # noqa: S311 -- it plays dice
     services = [_Service(host, number, dice) for number in range(_SERVICES)]
@@ -48,7 +46,8 @@ def _service_line(_host: Host, services: list[_Service], dice: random.Random, at
         lines = [{"sku": f"A-{dice.randrange(10**6)}", "price": number % 997, "path": path} for _ in range(16)]
         text = json.dumps({"level": "info", "request": number, "lines": lines})
     elif chance < long + 0.02:
-        text = f"worker {number} failed\nTraceback (most recent call last):\n  File \"app.py\", line {number % 400}\nKeyError"
+        where = f'  File "app.py", line {number % 400}'
+        text = f"worker {number} failed\nTraceback (most recent call last):\n{where}\nKeyError"
     elif chance < long + 0.3:
         text = f"connection from 10.0.{number % 250}.7 accepted"
     else:

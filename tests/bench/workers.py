@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -157,7 +157,7 @@ class Worker:
         self._at(self._since + self._slot * SECOND // 3, self._start)
         self._at(self._since + 30 * SECOND, self._arrive)
         for incident in self._plan:
-            self._at(incident.at - QUIET, lambda _, one=incident: self._hush(one))
+            self._at(incident.at - QUIET, partial(self._hush_at, incident))
             for place in range(incident.kills):
                 self._at(incident.at - (15 - place) * SECOND, lambda at: self._receive(at, self._doomed()))
             happen = getattr(self, f"_{incident.kind}")
@@ -170,7 +170,13 @@ class Worker:
                 if entry.at <= at:
                     yield entry
                 else:  # others may write before
-                    self._at(entry.at, lambda _, later=entry: self._out.append(later))
+                    self._at(entry.at, partial(self._write_later, entry))
+
+    def _hush_at(self, incident: Incident, _at: int) -> None:
+        self._hush(incident)
+
+    def _write_later(self, entry: Entry, _at: int) -> None:
+        self._out.append(entry)
 
     # -- what is written --------------------------------------------------
 
@@ -327,9 +333,7 @@ class Worker:
         self._at(at + 2 * SECOND, self._stopped)
 
     def _stopped(self, at: int) -> None:
-        self._manager(
-            at, f"{self.unit}: Deactivated successfully.", MESSAGE_ID="7ad2d189f7e94e70a38c781354912448"
-        )
+        self._manager(at, f"{self.unit}: Deactivated successfully.", MESSAGE_ID="7ad2d189f7e94e70a38c781354912448")
         self._manager(
             at + 300, f"Stopped {self.unit} - Celery worker.", MESSAGE_ID="9d1aaa27d60140bd96365438aad20286",
             JOB_TYPE="restart", JOB_RESULT="done", JOB_ID=str(next(self._host.jobs)),
