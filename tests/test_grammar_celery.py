@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from builders import Journal, Said, recognised
+from builders import Journal, Said, audited, recognised
 from kill_audit import events
 from kill_audit.events import Event, Line
 
@@ -744,3 +744,21 @@ def test_names_of_pool_processes() -> None:
     spoken = recognised(*[unit.bare(f"{STAMP}INFO/{name}] hello") for name in names])
     assert [one.process for one in spoken if isinstance(one, Said)] == names
     assert all(re.fullmatch(r"\w+-\d", name) for name in names)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Task shop.mail[t1] succeeded in 1.2.3s: None",
+        "Task shop.mail[t1] succeeded in 9e999s: None",
+        f"Task shop.mail[t1] succeeded in {'9' * 400}s: None",
+        f"Task shop.mail[t1] retry: Retry in {'9' * 400}s: OSError()",
+        f"Soft time limit ({'9' * 400}s) exceeded for shop.mail[t1]",
+    ],
+)
+def test_numbers_that_are_none(text: str) -> None:
+    """A number that no worker prints makes a line of nothing, and never an error."""
+    unit = Journal().unit()
+    unit.received("t1")
+    unit.says(text, child=1)
+    assert audited(unit.journal).kills == ()

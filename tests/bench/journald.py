@@ -3,7 +3,6 @@
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -46,8 +45,8 @@ class Host:
         self.name = name
         self.machine_id = f"{dice.getrandbits(128):032x}"
         self.boots = [Boot(since, f"{dice.getrandbits(128):032x}") for since in boots]
-        self.pids: Iterator[int] = count(700)
-        self.jobs: Iterator[int] = count(200)
+        self.pids = count(700)
+        self.jobs = count(200)
         self._common = {
             "_MACHINE_ID": self.machine_id,
             "_HOSTNAME": name,

@@ -295,7 +295,7 @@ def _ended(match: re.Match[str], said: Record, _seen: Seen) -> TaskLine:
     return TaskLine(Line.RAISED, task_id, name)
 
 
-_RETRY_IN = re.compile(r"Retry in (\d+(?:\.\d+)?)s")
+_RETRY_IN = re.compile(r"Retry in (\d{1,12}(?:\.\d+)?)s")
 
 
 def _event(kind: type[events.WorkerEvent], /, **fixed: Any) -> Any:
@@ -442,7 +442,7 @@ RECORDS = table(
         name="ended",
         upstream="celery/app/trace.py LOG_SUCCESS, _FAILURE, _INTERNAL_ERROR, _IGNORED, _REJECTED, _RETRY",
         regex=re.compile(
-            rf"Task {_REF} (?P<what>succeeded in (?P<runtime>\d[\d.]*(?:e[+-]?\d+)?)s(?=:|\Z)|retry: |ignored\s*\Z"
+            rf"Task {_REF} (?P<what>succeeded in (?P<runtime>\d{1, 12}(?:\.\d*)?(?:e[+-]?\d{1, 2})?)s(?=:|\Z)|retry: |ignored\s*\Z"
             r"|reject(?:ed)?\b|raised (?:unexpected|expected|exception): |INTERNAL ERROR: "
             r"|Task already completed success)"
         ),
@@ -480,7 +480,9 @@ RECORDS = table(
     Pattern(
         name="hard-limit-raised",
         upstream="celery/worker/request.py on_failure; billiard/pool.py on_hard_timeout",
-        regex=re.compile(r"(?:Task handler raised error: |Arguments: \()TimeLimitExceeded\((?P<limit>[\d.]+),?\)"),
+        regex=re.compile(
+            r"(?:Task handler raised error: |Arguments: \()TimeLimitExceeded\((?P<limit>\d{1,12}(?:\.\d*)?),?\)"
+        ),
         make=lambda match, said, seen: events.HardTimeLimit(
             seen=seen, process=said.process, limit_s=float(match["limit"])
         ),
@@ -490,7 +492,9 @@ RECORDS = table(
     Pattern(
         name="time-limit",
         upstream="celery/worker/request.py on_timeout",
-        regex=re.compile(rf"(?P<kind>Soft|Hard) time limit \((?P<limit>[\d.]+)s\) exceeded for {_REF}\s*\Z"),
+        regex=re.compile(
+            rf"(?P<kind>Soft|Hard) time limit \((?P<limit>\d{1, 12}(?:\.\d*)?)s\) exceeded for {_REF}\s*\Z"
+        ),
         make=_limit,
         samples=(
             f"Hard time limit (4s) exceeded for shop.tasks.hard[{_UUID}]",
