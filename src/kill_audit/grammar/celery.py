@@ -442,7 +442,8 @@ RECORDS = table(
         name="ended",
         upstream="celery/app/trace.py LOG_SUCCESS, _FAILURE, _INTERNAL_ERROR, _IGNORED, _REJECTED, _RETRY",
         regex=re.compile(
-            rf"Task {_REF} (?P<what>succeeded in (?P<runtime>\d{1, 12}(?:\.\d*)?(?:e[+-]?\d{1, 2})?)s(?=:|\Z)|retry: |ignored\s*\Z"
+            rf"Task {_REF} (?P<what>succeeded in (?P<runtime>\d{{1,12}}(?:\.\d*)?(?:e[+-]?\d{{1,2}})?)s(?=:|\Z)"
+            r"|retry: |ignored\s*\Z"
             r"|reject(?:ed)?\b|raised (?:unexpected|expected|exception): |INTERNAL ERROR: "
             r"|Task already completed success)"
         ),
@@ -493,7 +494,7 @@ RECORDS = table(
         name="time-limit",
         upstream="celery/worker/request.py on_timeout",
         regex=re.compile(
-            rf"(?P<kind>Soft|Hard) time limit \((?P<limit>\d{1, 12}(?:\.\d*)?)s\) exceeded for {_REF}\s*\Z"
+            rf"(?P<kind>Soft|Hard) time limit \((?P<limit>\d{{1,12}}(?:\.\d*)?)s\) exceeded for {_REF}\s*\Z"
         ),
         make=_limit,
         samples=(
