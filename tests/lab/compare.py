@@ -14,7 +14,7 @@ from .truth import Kill, Truth
 # What a report may say of a run, by what the broker says became of it: "lost" of a message that still waits is a lie.
 FATES = {
     "redelivered": {"redelivered"},
-    "waiting": {"pending", "requeued", "unknown"},
+    "waiting": {"pending", "requeued", "unknown", "redelivered"},  # received again, but not begun
     "gone": {"lost", "revoked", "unknown"},
 }
 
