@@ -29,6 +29,7 @@ def differences(report: dict[str, Any], truth: Truth, table: str) -> list[str]:
         *_deploys(report, truth),
         *_duplicates(report, truth),
         *_idle_deaths(report, truth),
+        *_coverage(report, truth),
     ]
 
 
@@ -120,6 +121,12 @@ def _duplicates(report: dict[str, Any], truth: Truth) -> Iterator[str]:
 def _idle_deaths(report: dict[str, Any], truth: Truth) -> Iterator[str]:
     if truth.scenario.idle is not None and len(report["idle_deaths"]) != truth.scenario.idle:
         yield f"{len(report['idle_deaths'])} idle deaths for {truth.scenario.idle}"
+
+
+def _coverage(report: dict[str, Any], truth: Truth) -> Iterator[str]:
+    if report["coverage"]["verdict"] != truth.scenario.coverage:
+        problems = sorted({one["code"] for source in report["coverage"]["sources"] for one in source["problems"]})
+        yield f"coverage {report['coverage']['verdict']} for {truth.scenario.coverage}: {problems}"
 
 
 def _words(kill: Kill) -> str:

@@ -42,12 +42,15 @@ class Container:
     def boot(self) -> None:
         """Boot, and wait until systemd has started all that it wants to."""
         # --register=no, --keep-unit: no systemd outside. CAP_SYSLOG, /dev/kmsg: journald inside reads kernel lines.
-        # setpriv: a lab that dies takes its container along.
+        # setpriv: a lab that dies takes its container along. Cgroups: v2 inside, as on any host of today.
         command = ["setpriv", "--pdeathsig=KILL", "systemd-nspawn", "--quiet", "-D", str(self.root), "-b"]
         command += ["--register=no", "--keep-unit", "--console=pipe", "--link-journal=no", "--private-network"]
         command += ["--capability=CAP_SYSLOG", "--bind=/dev/kmsg"]
         with self._console.open("ab") as console:
-            self._nspawn = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console)
+            environment = {**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
+            self._nspawn = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, env=environment
+            )
         wait("the container's init", lambda: self._find_leader() is not None, told=self.console)
         self._leader = self._find_leader()
         wait("D-Bus", lambda: self.run("busctl", "status", check=False).returncode == 0, told=self.console)
@@ -114,9 +117,18 @@ class Container:
 
     def host_pids(self, unit: str) -> list[int]:
         """Return the processes of a unit, by their numbers on this machine."""
-        for group in CGROUPS.glob(f"**/{unit}/cgroup.procs"):
-            return [int(line) for line in group.read_text().split()]
-        return []
+        return [int(line) for line in (self._cgroup(unit) / "cgroup.procs").read_text().split()]
+
+    def kill_as_oomd(self, unit: str) -> None:
+        """Do to a unit what systemd-oomd does: kill all of it, and leave the count where systemd looks for it.
+
+        systemd-oomd itself needs a memory controller and pressure figures in the container.
+        """
+        group, pids = self._cgroup(unit), self.host_pids(unit)
+        os.setxattr(group, "user.oomd_ooms", b"1")
+        os.setxattr(group, "user.oomd_kill", str(len(pids)).encode())
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
 
     @contextmanager
     def memory_limit(self, unit: str, path: str, megabytes: int) -> Iterator[None]:
@@ -137,6 +149,10 @@ class Container:
             while group != CGROUPS / "memory":
                 group.rmdir()
                 group = group.parent
+
+    def _cgroup(self, unit: str) -> Path:
+        """Find a unit's cgroup on this machine: nspawn calls the container's own `payload`."""
+        return next(CGROUPS.glob(f"**/payload/**/{unit}"))
 
     def _find_leader(self) -> int | None:
         if self._nspawn is None:

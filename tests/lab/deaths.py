@@ -132,6 +132,15 @@ def oom_main(stage: Stage) -> None:
         stage.gone(*running)
 
 
+def oomd(stage: Stage) -> None:
+    """Let systemd-oomd's deed be done to the whole unit."""
+    stage.start("a")
+    running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
+    with stage.again("a"):
+        stage.container.kill_as_oomd("celery@a.service")
+    stage.gone(*running)
+
+
 def poison_loop(stage: Stage) -> None:
     """Let a task kill its child each time it is handed back."""
     stage.start("a")
@@ -229,6 +238,13 @@ SCENARIOS = (
         what="the kernel's OOM killer takes the main process, and its children die with it",
         act=oom_main,
         cause="oom-kernel",
+        settings="Restart=always",
+    ),
+    Scenario(
+        name="oomd",
+        what="all processes of the unit are killed as systemd-oomd does it; systemd tells of it",
+        act=oomd,
+        cause="oom-systemd",
         settings="Restart=always",
     ),
     Scenario(

@@ -78,9 +78,9 @@ def second_sigterm_kills(stage: Stage) -> None:
     """Send SIGTERM twice to the main process, as an impatient operator does: up to Celery 5.2 that kills."""
     stage.start("a")
     running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
-    for times in (1, 2):
-        stage.sudo("systemctl", "kill", "--kill-who=main", "--signal=TERM", "celery@a")
-        stage.line("a", "worker: Warm shutdown (MainProcess)", times)
+    stage.sudo("systemctl", "kill", "--kill-who=main", "--signal=TERM", "celery@a")
+    stage.run("sleep", "1")  # Celery 4.4 does not say at once that it is shutting down: it leaves its line in a buffer
+    stage.sudo("systemctl", "kill", "--kill-who=main", "--signal=TERM", "celery@a")
     stage.gone(*running)
     stage.inactive("a")
 
@@ -181,7 +181,7 @@ RuntimeDirectory=celery-%i
 LogsDirectory=celery
 ExecStart=
 Environment=PIDS=--pidfile=/run/celery-%i/%%n.pid LOGS=--logfile=/var/log/celery/%%n.log
-ExecStart={venv}/bin/celery -A shop multi start %i@%H -Q %i -c 2 -l INFO $PIDS $LOGS
+ExecStart={venv}/bin/celery multi start %i@%H -A shop -Q %i -c 2 -l INFO $PIDS $LOGS
 ExecStop={venv}/bin/celery multi stopwait %i@%H $PIDS
 """
 
@@ -295,6 +295,7 @@ SCENARIOS = (
         act=stopwait,
         settings=MULTI,
         evidence=("a.log",),
+        coverage="partial",
     ),
     Scenario(
         name="multi_timeout",
@@ -303,6 +304,7 @@ SCENARIOS = (
         cause="stop-timeout",
         settings=f"{MULTI}TimeoutStopSec=4",
         evidence=("a.log",),
+        coverage="partial",
     ),
     Scenario(
         name="dependency_restart",

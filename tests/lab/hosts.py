@@ -61,6 +61,7 @@ SCENARIOS = (
         name="power_loss",
         what="the power goes with running tasks; then the next boot",
         act=power_loss,
+        coverage="partial",
         cause="host-reboot",
     ),
     Scenario(

@@ -117,6 +117,7 @@ SCENARIOS = (
         cause="unit-stop",
         options="-c 2 -l WARNING",
         nameable=False,
+        coverage="partial",
     ),
     Scenario(
         name="log_namespace",
@@ -139,5 +140,6 @@ SCENARIOS = (
         what="a task floods the journal beyond its rate limit; its child is killed later",
         act=flood,
         settings="LogRateLimitIntervalSec=5s\nLogRateLimitBurst=200",
+        coverage="partial",
     ),
 )

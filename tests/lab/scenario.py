@@ -16,8 +16,8 @@ class Scenario:
     it (`cause_of`: of the tasks that have another one). `idle`: how many pool children die without a task; None
     where that is up to chance. `options`: the worker's command line. `settings`: its unit's `[Service]` lines.
     `environment`: of the worker, and of the app that sends its tasks. `celeries`: those it is played with.
-    `nameable`: whether the journal can name the tasks. `reading`: the options that a report needs to see its journal.
-    `evidence`: files, besides the journal, that have to be read.
+    `coverage`: the report's verdict on the evidence. `nameable`: whether the journal can name the tasks. `reading`:
+    the options that a report needs to see its journal. `evidence`: files, besides the journal, that have to be read.
     `quick`: one of the few in `make test`.
     """
 
@@ -31,6 +31,7 @@ class Scenario:
     settings: str = ""
     environment: str = ""
     celeries: tuple[str, ...] = ALL
+    coverage: str = "complete"
     nameable: bool = True
     reading: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()

@@ -130,8 +130,8 @@ def record(stage: Stage, truth: Truth, folder: Path) -> None:
             ):
                 live.backup(copy)
     (folder / "truth.json").write_text(json.dumps(truth.document(), indent=1) + "\n")
-    for source in sorted((stage.container.root / "var/log/celery").glob("*.log")):
-        (folder / source.name).write_bytes(source.read_bytes())
+    for name in truth.scenario.evidence:
+        (folder / name).write_bytes((stage.container.root / "var/log/celery" / name).read_bytes())
 
 
 def summary(truth: Truth) -> Mapping[str, object]:

@@ -33,6 +33,7 @@ class Reading:
     assume_timezone: str | None = None
     assume_year: int | None = None
     utc: bool = False
+    reader: str = "systemd"
     quiet: bool = False
     verbose: bool = False
     settle: str | None = None
@@ -96,6 +97,13 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option("--assume-timezone", metavar="ZONE", help="Zone of times in text files that carry none."),
             click.option("--assume-year", type=int, metavar="YEAR", help="Year of dates in text without one."),
+            click.option(
+                "--reader",
+                type=click.Choice(["systemd", "auto", "columns"]),
+                default="systemd",
+                show_default=True,
+                help="What reads .journal files: libsystemd, columns (quicker), or auto (columns where they can).",
+            ),
             click.option("--utc", is_flag=True, help="Understand and show times in UTC."),
             click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr."),
             click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is read, and how."),

@@ -158,6 +158,7 @@ def _sources(asked: Reading, *, stdin: bool) -> tuple[Source, ...]:
         )
     else:
         found = journal.open_host(user=asked.user, namespace=asked.namespace, merge=asked.merge, root=asked.root)
+    found = journal.read_by(found, journal.Reader(asked.reader))
     if asked.boot is None:
         return found
     return journal.in_boot(found, asked.boot, where=_where(asked))

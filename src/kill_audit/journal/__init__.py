@@ -4,15 +4,22 @@ Rules of this room: it knows formats and journald's fields, and nothing of what 
 by `fragile` that reading it may end the process, and is opened in the process that reads it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import BinaryIO
 
 from kill_audit.entry import Source
 from kill_audit.journal.boots import in_boot
-from kill_audit.journal.files import Workspace, distinct, file_sources, folder_sources, stream_source
+from kill_audit.journal.choosing import Reader
+from kill_audit.journal.files import FileSource, Workspace, distinct, file_sources, folder_sources, stream_source
 from kill_audit.journal.host import open_host
 
-__all__ = ["in_boot", "open_host", "open_sources"]
+__all__ = ["Reader", "in_boot", "open_host", "open_sources", "read_by"]
+
+
+def read_by(sources: Iterable[Source], reader: Reader) -> tuple[Source, ...]:
+    """Choose what reads the journal files among the sources."""
+    return tuple(replace(one, reader=reader) if isinstance(one, FileSource) else one for one in sources)
 
 
 def open_sources(

@@ -14,9 +14,9 @@ from typing import BinaryIO, Final
 
 from kill_audit.entry import Batch, Problem, Question
 from kill_audit.errors import SourceError
+from kill_audit.journal.choosing import Reader, read_journal
 from kill_audit.journal.export import read_export
 from kill_audit.journal.jsonlines import read_json
-from kill_audit.journal.native import read_native
 from kill_audit.journal.opening import HEAD_BYTES, Kind, kind_of, unpacked
 from kill_audit.journal.text import read_text
 
@@ -36,13 +36,15 @@ _NO_PERMISSION: Final = Problem(
 class FileSource:
     """One file that holds entries of one kind, packed or not.
 
-    `unpack_in`: a folder of this run's own, for a packed journal file, which libsystemd can only read unpacked.
+    `unpack_in`: a folder of this run's own, for a packed journal file, which can only be read unpacked. `reader`: what
+    reads a journal file.
     """
 
     name: str
     path: str
     kind: Kind
     unpack_in: str | None = None
+    reader: Reader = Reader.SYSTEMD
 
     @property
     def fragile(self) -> bool:
@@ -88,7 +90,7 @@ class FileSource:
 
     def _journal(self, question: Question) -> Iterator[Batch | Problem]:
         if self.unpack_in is None:
-            yield from read_native(self.path, question)
+            yield from read_journal(self.path, question, self.reader)
             return
         # It has a name while it is read: libsystemd refuses a file without (journal_file_fstat in journal-file.c).
         with (
@@ -97,7 +99,7 @@ class FileSource:
         ):
             shutil.copyfileobj(file, plain, 1 << 20)
             plain.flush()
-            yield from read_native(plain.name, question)
+            yield from read_journal(plain.name, question, self.reader)
         if layer is not None and layer.problem is not None:
             yield layer.problem
 
