@@ -129,6 +129,8 @@ class JournalFile:
             raise UnmappableError("its last object lies outside of it")
         tail = int.from_bytes(os.pread(descriptor, 8, header.tail + 8), "little")
         if tail < _OBJECT_HEADER or header.tail + tail > size:
+            if header.state == ONLINE:  # the machine went down while the object was written
+                return header.tail
             raise UnmappableError("its last object reaches beyond its end")
         return header.tail + tail
 
