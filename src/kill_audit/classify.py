@@ -647,12 +647,30 @@ def lost(death: Death, scene: Scene) -> Said | None:
     run = death.run
     if run is None:
         return None
+    if isinstance(death.told, events.TaskLost) and _was_handed_back(death, scene):
+        return (
+            Fate.UNKNOWN,
+            "an earlier loss of it was handed back to the broker (task_reject_on_worker_lost), as this may be",
+        )
     if isinstance(death.told, events.TaskLost | events.HardTimeLimit):
         return Fate.LOST, "the worker reported the loss and acknowledged the message; it was not received again"
     settings = scene.settings.get(run.task_name)
     if settings is not None and settings.acks_late is False:
         return Fate.LOST, "its message was acknowledged when it began (acks_late is off), so nobody will run it again"
     return None
+
+
+def _was_handed_back(death: Death, scene: Scene) -> bool:
+    """Whether an earlier loss line about the same id did not acknowledge its message: it was received again."""
+    return any(
+        other.run is not None
+        and death.run is not None
+        and other.run.task_id == death.run.task_id
+        and other.at < death.at
+        and isinstance(other.told, events.TaskLost)
+        and redelivered(other, scene) is not None
+        for other in scene.history.deaths
+    )
 
 
 def pending(death: Death, scene: Scene) -> Said | None:

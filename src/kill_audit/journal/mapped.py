@@ -107,7 +107,10 @@ class MappedJournal:
         if self._is_outside(question):
             return
         sound = file.sound_entries(self._entries)
-        for place in np.flatnonzero(~sound).tolist():
+        written = len(sound)
+        if file.header.state == ONLINE:  # entries that the machine did not live to write are no damage
+            written = int(np.flatnonzero(sound)[-1]) + 1 if sound.any() else 0
+        for place in np.flatnonzero(~sound[:written]).tolist():
             yield from damage.met(f"entry {place + 1:,} is damaged")
         entries = self._entries[sound]
         times = file.words[entries // 8 + 3].astype(np.int64)
