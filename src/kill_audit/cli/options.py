@@ -102,7 +102,7 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 type=click.Choice(["systemd", "auto", "columns"]),
                 default="systemd",
                 show_default=True,
-                help="What reads .journal files: libsystemd, columns (without libsystemd), or auto (columns, else it).",
+                help="What reads .journal files: libsystemd, columns (without it), or auto (columns where they can).",
             ),
             click.option("--utc", is_flag=True, help="Understand and show times in UTC."),
             click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr."),
