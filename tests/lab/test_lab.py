@@ -69,10 +69,9 @@ def run_logs(stage: Stage, place: str) -> Iterator[tuple[str, str, tuple[str, ..
 
 def inside(stage: Stage, truth: Truth, options: tuple[str, ...]) -> dict[str, object]:
     """Report on the live journal, as a user who may only read it."""
-    files = [f"--file=/var/log/celery/{name}" for name in truth.scenario.evidence]
-    # Files stand for the live journal, unless that is named too.
-    live = ["--root=/"] if files else []
-    command = [f"{AUDIT_VENV}/bin/kill-audit", *arguments(truth), *options, *live, *files]
+    # A worker's own log files stand beside the journal's files, not beside the live journal.
+    sources = files(truth, Path("/var/log"), machine_id(stage)) if truth.scenario.evidence else ()
+    command = [f"{AUDIT_VENV}/bin/kill-audit", *arguments(truth), *options, *sources]
     return parsed(stage.container.run(*command, user="auditor", check=False))
 
 
@@ -80,9 +79,22 @@ def outside(stage: Stage, truth: Truth, options: tuple[str, ...]) -> dict[str, o
     """Report on the machine's files, from outside it."""
     stage.run("journalctl", "--sync")
     root = stage.container.root
-    files = [f"--file={root}/var/log/celery/{name}" for name in truth.scenario.evidence]
-    command = [sys.executable, "-m", "kill_audit", *arguments(truth), *options, f"--root={root}", *files]
+    sources = files(truth, root / "var/log", machine_id(stage)) if truth.scenario.evidence else (f"--root={root}",)
+    command = [sys.executable, "-m", "kill_audit", *arguments(truth), *options, *sources]
     return parsed(subprocess.run(command, check=False, capture_output=True, text=True))
+
+
+def files(truth: Truth, log: Path, machine: str) -> tuple[str, ...]:
+    """Return the options that name the journal's files and the worker's own."""
+    return (
+        f"--directory={log}/journal/{machine}",
+        *(f"--file={log}/celery/{name}" for name in truth.scenario.evidence),
+    )
+
+
+def machine_id(stage: Stage) -> str:
+    """Return what the machine's journal is filed under."""
+    return stage.run("cat", "/etc/machine-id").strip()
 
 
 def arguments(truth: Truth) -> list[str]:
