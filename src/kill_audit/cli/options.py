@@ -155,6 +155,21 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+write_option = click.option(
+    "-w", "--write", "target", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE."
+)
+"""Where the output goes, for every command that prints a document."""
+
+color_option = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="When to colour.",
+)
+"""When to colour, for every command that prints to a terminal."""
+
+
 def listing_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a command that lists things: its format, where it goes, and its colours."""
     return _add(
@@ -169,16 +184,8 @@ def listing_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 show_default=True,
                 help="The format.",
             ),
-            click.option(
-                "-w", "--write", "target", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE."
-            ),
-            click.option(
-                "--color",
-                type=click.Choice(["auto", "always", "never"]),
-                default="auto",
-                show_default=True,
-                help="When to colour.",
-            ),
+            write_option,
+            color_option,
         ),
     )
 

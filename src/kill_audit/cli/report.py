@@ -6,7 +6,15 @@ from typing import Any
 import click
 
 from kill_audit.cli.keeping import from_ledger, ledger_options
-from kill_audit.cli.options import Reading, filter_options, reading, run_log_options, source_options
+from kill_audit.cli.options import (
+    Reading,
+    color_option,
+    filter_options,
+    reading,
+    run_log_options,
+    source_options,
+    write_option,
+)
 from kill_audit.cli.output import FAIL_ON, exit_status, in_colour, terminal_width, write
 from kill_audit.cli.reading import document_of, settle_of
 from kill_audit.errors import UsageError
@@ -25,15 +33,9 @@ from kill_audit.errors import UsageError
     metavar="FORMAT",
     help="table, short, json, ndjson, csv, md, html or prometheus.",
 )
-@click.option("-w", "--write", "target", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE.")
+@write_option
 @click.option("-x", "--explain", is_flag=True, help="Say with each finding what it means and how to fix it.")
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="When to colour.",
-)
+@color_option
 @click.option("--no-pager", is_flag=True, help="Accepted as by journalctl; there is no pager.")
 @click.option(
     "--fail-on",

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from kill_audit.cli.options import Reading, reading, run_log_options, source_options
+from kill_audit.cli.options import Reading, color_option, reading, run_log_options, source_options, write_option
 from kill_audit.cli.output import in_colour, terminal_width, write
 from kill_audit.cli.reading import Evidence, Scans, evidence_of, findings_of
 from kill_audit.document import Kill, timestamp
@@ -19,14 +19,8 @@ AFTER = 15_000_000
 @source_options
 @run_log_options
 @click.option("-o", "--output", "form", default="text", show_default=True, metavar="FORMAT", help="text or json.")
-@click.option("-w", "--write", "target", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE.")
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="When to colour.",
-)
+@write_option
+@color_option
 @click.argument("key", metavar="ID")
 @click.pass_obj
 def command(settings: Any, /, **asked: Any) -> int:
