@@ -45,7 +45,7 @@ def find(name: str) -> click.Command | None:
     """Give a command as its module wrote it."""
     if name not in COMMANDS:
         return None
-    from importlib import import_module  # noqa: PLC0415
+    from importlib import import_module
 
     command: click.Command = import_module(COMMANDS[name]).command
     return command
@@ -76,7 +76,7 @@ def run(words: Sequence[str]) -> int:
     debug = "--debug" in words
     try:
         if any("://" in word for word in words):
-            from kill_audit.config import refuse_secrets  # noqa: PLC0415 - not needed for --help
+            from kill_audit.config import refuse_secrets
 
             refuse_secrets(words)
         status = commands.main(args=list(words), prog_name="kill-audit", standalone_mode=False)

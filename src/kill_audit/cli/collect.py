@@ -10,7 +10,6 @@ from kill_audit import when
 from kill_audit.cli.keeping import ledger_of, ledger_options
 from kill_audit.cli.options import Reading, reading, run_log_options, source_options
 from kill_audit.cli.reading import document_of
-from kill_audit.document import micros
 from kill_audit.errors import UsageError
 
 AGAIN = when.span("8d")
@@ -33,6 +32,8 @@ def command(settings: Any, /, **asked: Any) -> int:
     Killed at any moment it loses nothing: the next run does what this one did not. The exit status is 3 when there
     was nothing to read at all.
     """
+    from kill_audit.document import micros
+
     shared = reading(asked)
     if asked["no_ledger"]:
         raise UsageError("collect has nothing to do without a ledger", hint="leave out --no-ledger")

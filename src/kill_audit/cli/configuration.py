@@ -106,10 +106,14 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
     found: dict[str, click.Option] = {}
     for option in command.params:
         if isinstance(option, click.Option) and option.expose_value and option.name:
-            found[_long(option)] = option
-            if option.multiple:
-                found[option.name.replace("_", "-")] = option
+            found |= dict.fromkeys(keys_of(option), option)
     return found
+
+
+def keys_of(option: click.Option) -> tuple[str, ...]:
+    """Give the keys that a configuration may have for an option: its long name, and `units` beside `unit`."""
+    plural = (option.name.replace("_", "-"),) if option.multiple and option.name else ()
+    return (_long(option), *plural)
 
 
 def _long(option: click.Option) -> str:
@@ -129,7 +133,7 @@ def _named(command: click.Command, path: tuple[str, ...]) -> click.Command:
 
 
 def _settings(named: str | None, find: Find) -> "Settings":
-    from kill_audit.config import load  # noqa: PLC0415 - not needed for --help
+    from kill_audit.config import load
 
     settings = load(named, environ=os.environ, folder=Path.cwd(), options=_checks(find))
     for note in settings.notes:

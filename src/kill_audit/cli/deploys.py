@@ -1,19 +1,17 @@
 """`kill-audit deploys`: every deploy window, and what it cost."""
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from kill_audit.cli.options import listing_options, reading, run_log_options, source_options, takes_stdin
 from kill_audit.cli.output import in_colour, inconclusive, terminal_width, write
 from kill_audit.cli.reading import document_of
-from kill_audit.document import Deploy, Document
 
 if TYPE_CHECKING:
     from kill_audit.config import Settings
+    from kill_audit.document import Deploy, Document
     from kill_audit.render.listing import Item, Listing
     from kill_audit.render.view import Clock
 
@@ -34,14 +32,14 @@ def command(settings: "Settings", /, **asked: Any) -> int:
     the whole window, so that there may be more.
     """
     shared, stdin = reading(asked), takes_stdin(asked)
-    from kill_audit.render.listing import render_listing  # noqa: PLC0415 - not needed for --help
-    from kill_audit.render.printable import printable_json  # noqa: PLC0415
-    from kill_audit.render.view import Clock  # noqa: PLC0415
+    from kill_audit.render.listing import render_listing
+    from kill_audit.render.printable import json_text
+    from kill_audit.render.view import Clock
 
     document = document_of(shared, stdin=stdin, settings=settings)
     target = asked["target"]
     if asked["form"] == "json":
-        text = printable_json(json.dumps(_as_json(document), indent=2, ensure_ascii=False)) + "\n"
+        text = json_text(_as_json(document))
     else:
         listing = _listing(document, Clock.over(document, shared.zone))
         text = render_listing(listing, width=terminal_width(target), color=in_colour(asked["color"], target))
@@ -49,19 +47,21 @@ def command(settings: "Settings", /, **asked: Any) -> int:
     return 3 if inconclusive(document) else 0
 
 
-def _verdicts(document: Document, deploy: Deploy, verdict: str) -> int | None:
+def _verdicts(document: "Document", deploy: "Deploy", verdict: str) -> int | None:
     """Count the kills of a deploy that have a verdict; None without a run log."""
     if document.run_log is None:
         return None
     return sum(kill.deploy == deploy.id and kill.verdict == verdict for kill in document.kills)
 
 
-def _is_named(deploy: Deploy) -> bool:
+def _is_named(deploy: "Deploy") -> bool:
     """Whether a mark labels the deploy, and not only its time."""
     return re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d \w+", deploy.label) is None
 
 
-def _as_json(document: Document) -> dict[str, Any]:
+def _as_json(document: "Document") -> dict[str, Any]:
+    import msgspec
+
     return {
         "format": "kill-audit/deploys",
         "version": 1,
@@ -79,10 +79,10 @@ def _as_json(document: Document) -> dict[str, Any]:
     }
 
 
-def _listing(document: Document, clock: "Clock") -> "Listing":
-    from kill_audit.render.listing import Listing  # noqa: PLC0415 - not needed for --help
-    from kill_audit.render.sentences import coverage  # noqa: PLC0415
-    from kill_audit.render.view import count  # noqa: PLC0415
+def _listing(document: "Document", clock: "Clock") -> "Listing":
+    from kill_audit.render.listing import Listing
+    from kill_audit.render.sentences import coverage
+    from kill_audit.render.view import count
 
     kills = sum(deploy.kills for deploy in document.deploys)
     columns = [clock.heading(name) if name == "since" else name for name in COLUMNS]
@@ -104,11 +104,11 @@ def _listing(document: Document, clock: "Clock") -> "Listing":
     )
 
 
-def _item(document: Document, deploy: Deploy, clock: "Clock") -> "Item":
-    from kill_audit.document import micros  # noqa: PLC0415 - not needed for --help
-    from kill_audit.render.listing import Item  # noqa: PLC0415
-    from kill_audit.render.sentences import a_few  # noqa: PLC0415
-    from kill_audit.render.view import count, span  # noqa: PLC0415
+def _item(document: "Document", deploy: "Deploy", clock: "Clock") -> "Item":
+    from kill_audit.document import micros
+    from kill_audit.render.listing import Item
+    from kill_audit.render.sentences import a_few
+    from kill_audit.render.view import count, span
 
     took = span((micros(deploy.until) - micros(deploy.since)) / 1e6)
     rows = [_verdicts(document, deploy, verdict) for verdict in ("missing", "stuck")]

@@ -1,19 +1,18 @@
 """The ledger on the command line: which one, what of it, and a report completed by it."""
 
-import datetime as dt
 import os
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from kill_audit.cli.options import Reading
-from kill_audit.document import Document
 
 if TYPE_CHECKING:
+    import datetime as dt
+
+    from kill_audit.document import Document
     from kill_audit.ledger import Ledger, Scope
 
 _MACHINE_ID = Path("/etc/machine-id")
@@ -37,12 +36,12 @@ def ledger_of(asked: Reading, place: str | None, *, writing: bool = False) -> "L
     Raises:
         LedgerError: it cannot be opened.
     """
-    from kill_audit.ledger import open_ledger  # noqa: PLC0415 - SQLAlchemy is heavy
+    from kill_audit.ledger import open_ledger  # SQLAlchemy is heavy
 
     return open_ledger(place, scope=scope_of(asked), environ=os.environ, writing=writing)
 
 
-def from_ledger(document: Document, asked: Reading, place: str | None) -> Document:
+def from_ledger(document: "Document", asked: Reading, place: str | None) -> "Document":
     """Complete a report by the ledger, where there is one that is about the same.
 
     What is about one boot alone is left as it is. A ledger that was not named and cannot be read is a note on stderr:
@@ -51,7 +50,7 @@ def from_ledger(document: Document, asked: Reading, place: str | None) -> Docume
     Raises:
         LedgerError: the ledger that was named cannot be read.
     """
-    from kill_audit.ledger import LedgerError  # noqa: PLC0415
+    from kill_audit.ledger import LedgerError
 
     if asked.boot is not None:
         return document
@@ -66,16 +65,18 @@ def from_ledger(document: Document, asked: Reading, place: str | None) -> Docume
         return document
 
 
-def completed(document: Document, ledger: "Ledger", zone: dt.tzinfo) -> Document:
+def completed(document: "Document", ledger: "Ledger", zone: "dt.tzinfo") -> "Document":
     """Add to a report what the journal has lost, and the period before."""
+    import msgspec
+
     whole = ledger.supplement(document)
     return msgspec.structs.replace(whole, previous=ledger.previous(document.window, zone))
 
 
 def scope_of(asked: Reading) -> "Scope":
     """Say what is watched, in words that are the same at each run and tell the hosts of one ledger apart."""
-    from kill_audit.cli.reading import unit_name  # noqa: PLC0415
-    from kill_audit.ledger import Scope  # noqa: PLC0415
+    from kill_audit.cli.reading import unit_name
+    from kill_audit.ledger import Scope
 
     if asked.files or asked.directories:
         paths = [f"file {os.path.abspath(path)}" for path in asked.files]  # noqa: PTH100 - a glob is no path yet
@@ -94,6 +95,6 @@ def scope_of(asked: Reading) -> "Scope":
 def _machine() -> str:
     """The host by its machine-id(5), which a change of name does not change; by its name where it has none."""
     try:
-        return _MACHINE_ID.read_text("ascii").strip() or socket.gethostname()
+        return _MACHINE_ID.read_text("ascii").strip() or os.uname().nodename
     except (OSError, UnicodeDecodeError):
-        return socket.gethostname()
+        return os.uname().nodename

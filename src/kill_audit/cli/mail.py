@@ -2,12 +2,10 @@
 
 import datetime as dt
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from email.message import EmailMessage
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +16,12 @@ from kill_audit.cli.keeping import completed, ledger_of, ledger_options
 from kill_audit.cli.options import Reading, reading, run_log_options, source_options
 from kill_audit.cli.output import WriteError
 from kill_audit.cli.reading import document_of
-from kill_audit.document import Document, micros
 from kill_audit.errors import KillAuditError, UsageError
 
 if TYPE_CHECKING:
+    from email.message import EmailMessage
+
+    from kill_audit.document import Document
     from kill_audit.ledger import Ledger
     from kill_audit.mail import Outbox, Parties, Summary
 
@@ -94,7 +94,7 @@ def command(settings: Any, /, **asked: Any) -> int:
 
 def _window(asked: Reading) -> tuple[Reading, bool]:
     """Choose the last whole week unless another window is named; also whether the window is a week."""
-    from kill_audit.ledger import last_week  # noqa: PLC0415 - SQLAlchemy is heavy
+    from kill_audit.ledger import last_week  # SQLAlchemy is heavy
 
     now = time.time_ns() // 1000
     if asked.since is None and asked.until is None:
@@ -114,8 +114,8 @@ def _at(moment: int) -> str:
 
 def _summary(shared: Reading, asked: dict[str, Any], settings: Any, *, whole_week: bool) -> "Summary":
     """Audit the window, keep it in the ledger (unless nothing is to be kept), and compare it."""
-    from kill_audit.ledger import LedgerError  # noqa: PLC0415
-    from kill_audit.mail import Summary  # noqa: PLC0415
+    from kill_audit.ledger import LedgerError
+    from kill_audit.mail import Summary
 
     document = document_of(shared, settings=settings)
     kept = _Kept(document=document)
@@ -138,12 +138,14 @@ def _summary(shared: Reading, asked: dict[str, Any], settings: Any, *, whole_wee
 class _Kept:
     """A document with what the ledger adds to it."""
 
-    document: Document
+    document: "Document"
     weeks: tuple[Any, ...] = ()
     note: str = ""
 
 
-def _kept(document: Document, shared: Reading, asked: dict[str, Any]) -> _Kept:
+def _kept(document: "Document", shared: Reading, asked: dict[str, Any]) -> _Kept:
+    from kill_audit.document import micros
+
     ledger: Ledger | None = ledger_of(shared, asked["ledger"], writing=not asked["dry_run"])
     if ledger is None:
         return _Kept(document=document)
@@ -155,22 +157,24 @@ def _kept(document: Document, shared: Reading, asked: dict[str, Any]) -> _Kept:
     )
 
 
-def _hosts(shared: Reading, document: Document | None) -> str:
+def _hosts(shared: Reading, document: "Document | None") -> str:
     """Name what the mail is about: this host, or the hosts of the files that were read."""
     if not (shared.files or shared.directories or shared.root or shared.merge):
-        return socket.gethostname()
+        return os.uname().nodename
     hosts = sorted({one.host for one in document.coverage.sources if one.host}) if document is not None else []
     return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "") or "journals"
 
 
 def _parties(asked: dict[str, Any], label: str) -> "Parties":
-    from kill_audit.mail import parties  # noqa: PLC0415
+    import socket
+
+    from kill_audit.mail import parties
 
     return parties(asked["sender"] or f"kill-audit@{socket.getfqdn()}", asked["to"], label)
 
 
-def _composed(summary: "Summary", who: "Parties", asked: dict[str, Any]) -> EmailMessage:
-    from kill_audit.mail import compose  # noqa: PLC0415 - jinja2 is not needed for --help
+def _composed(summary: "Summary", who: "Parties", asked: dict[str, Any]) -> "EmailMessage":
+    from kill_audit.mail import compose  # jinja2 is not needed for --help
 
     again = str(time.time_ns()) if asked["again"] else ""
     return compose(summary, who, date=_now(summary.zone), thread=not asked["no_thread"], again=again)
@@ -180,7 +184,7 @@ def _now(zone: dt.tzinfo) -> dt.datetime:
     return dt.datetime.now(zone).replace(microsecond=0)
 
 
-def _write(message: EmailMessage, target: str | None) -> None:
+def _write(message: "EmailMessage", target: str | None) -> None:
     """Write a mail as a file that mail programs open; to stdout with this system's line ends."""
     if target is None:
         sys.stdout.buffer.write(message.as_bytes(policy=message.policy.clone(linesep=os.linesep)))
@@ -202,7 +206,7 @@ def _write(message: EmailMessage, target: str | None) -> None:
 
 
 def _send(shared: Reading, asked: dict[str, Any], settings: Any, *, whole_week: bool) -> int:
-    from kill_audit.mail import Due, fingerprint, withheld  # noqa: PLC0415
+    from kill_audit.mail import Due, fingerprint, withheld
 
     # What is wrong with the addresses must show before anything else: nobody could be told of it by mail.
     _parties(asked, asked["label"] or _hosts(shared, None))
@@ -242,7 +246,7 @@ def _say(shared: Reading, text: str) -> None:
 
 def _tell_failure(error: KillAuditError, shared: Reading, asked: dict[str, Any]) -> None:
     """Mail why there is no summary; if that fails too, say so beside the error itself."""
-    from kill_audit.mail import compose_failure  # noqa: PLC0415
+    from kill_audit.mail import compose_failure
 
     who = _parties(asked, asked["label"] or _hosts(shared, None))
     zone = shared.zone
@@ -258,21 +262,21 @@ def _tell_failure(error: KillAuditError, shared: Reading, asked: dict[str, Any])
 
 
 def _outbox() -> "Outbox":
-    from kill_audit.ledger import state_directory  # noqa: PLC0415
-    from kill_audit.mail import Outbox  # noqa: PLC0415
+    from kill_audit.ledger import state_directory
+    from kill_audit.mail import Outbox
 
     return Outbox(state_directory(os.environ) / "outbox")
 
 
 def _route(asked: dict[str, Any]) -> Any:
-    from kill_audit.mail import find_route  # noqa: PLC0415
+    from kill_audit.mail import find_route
 
     return find_route(asked["smtp"], asked["sendmail"], authorities=asked["smtp_ca"], environ=os.environ)
 
 
-def _deliver(message: EmailMessage | None, fingerprint: str, asked: dict[str, Any], outbox: "Outbox") -> str:
+def _deliver(message: "EmailMessage | None", fingerprint: str, asked: dict[str, Any], outbox: "Outbox") -> str:
     """Send what waits and a message; tell what was sent."""
-    from kill_audit.mail import deliver, transport  # noqa: PLC0415
+    from kill_audit.mail import deliver, transport
 
     way = _route(asked)
     now = time.time_ns() // 1000
@@ -284,8 +288,8 @@ def _deliver(message: EmailMessage | None, fingerprint: str, asked: dict[str, An
     return "\n".join(f"sent to {', '.join(one.recipients)}: {one.subject}" for one in done.sent)
 
 
-def _letter(message: EmailMessage, fingerprint: str, now: int) -> Any:
-    from kill_audit.mail import Letter  # noqa: PLC0415
+def _letter(message: "EmailMessage", fingerprint: str, now: int) -> Any:
+    from kill_audit.mail import Letter
 
     name = str(message["Message-ID"])
     return Letter(

@@ -2,13 +2,15 @@
 
 import os
 import re
-import shutil
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kill_audit.document import Document, Kill
 from kill_audit.errors import KillAuditError, UsageError
+
+if TYPE_CHECKING:
+    from kill_audit.document import Document, Kill
 
 FAIL_ON = "missing,stuck"
 _COUNT = re.compile(r">\s*(\d+)")
@@ -25,6 +27,8 @@ def terminal_width(target: str | None) -> int | None:
     """Columns of the terminal that the result goes to; None where it goes to a pipe or a file."""
     if target is not None or not sys.stdout.isatty():
         return None
+    import shutil
+
     return shutil.get_terminal_size().columns
 
 
@@ -61,7 +65,7 @@ def write(text: str, target: str | None) -> None:
         ) from error
 
 
-def exit_status(document: Document, *, fail_on: str, exit_zero: bool) -> int:
+def exit_status(document: "Document", *, fail_on: str, exit_zero: bool) -> int:
     """Tell the exit status: 1 findings, 3 inconclusive, 0 neither (docs/exit-status.md). 1 wins over 3.
 
     Raises:
@@ -73,13 +77,13 @@ def exit_status(document: Document, *, fail_on: str, exit_zero: bool) -> int:
     return 1 if found else 3 if inconclusive(document) else 0
 
 
-def inconclusive(document: Document) -> bool:
+def inconclusive(document: "Document") -> bool:
     """Whether "no findings" would say too much: evidence with holes, or deaths whose row cannot be looked for."""
     unjudged = document.run_log is not None and any(kill.verdict is None for kill in document.kills)
     return document.coverage.verdict != "complete" or bool(document.blind_deaths) or unjudged
 
 
-def is_failing(document: Document, fail_on: str) -> bool:
+def is_failing(document: "Document", fail_on: str) -> bool:
     """Whether the document has what `--fail-on` names; without a run log any kill counts as missing or stuck.
 
     `fail_on` is a list of `missing`, `stuck` and other verdicts, `any`, `cause=GLOB`, and `>N` (more than N kills of
@@ -102,7 +106,7 @@ def is_failing(document: Document, fail_on: str) -> bool:
     return len(failing) > (most[0] if most else 0)
 
 
-def _meets(kill: Kill, rule: str, without_log: bool) -> bool:
+def _meets(kill: "Kill", rule: str, without_log: bool) -> bool:
     if rule == "any":
         return True
     if rule.startswith("cause="):

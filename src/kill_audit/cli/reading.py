@@ -1,28 +1,26 @@
 """From options to a document: opens what they name, runs the scans, and tells how far it is."""
 
-import datetime as dt
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import msgspec
-
 from kill_audit import when
-from kill_audit.audit import Scan, examine
 from kill_audit.cli.options import DEFAULT_SPAN, Reading
-from kill_audit.deploys import Marked
-from kill_audit.document import Document
-from kill_audit.entry import MarkRule, Problem, Question, Source
 from kill_audit.errors import UsageError
-from kill_audit.grammar.marks import MATCHABLE
-from kill_audit.reconcile import SETTLE, Results, RunLog
-from kill_audit.report import Findings, report
-from kill_audit.timeline import Partial
 
 if TYPE_CHECKING:
+    import datetime as dt
+
+    from kill_audit.audit import Scan
     from kill_audit.config import Settings
+    from kill_audit.deploys import Marked
+    from kill_audit.document import Document
+    from kill_audit.entry import MarkRule, Question, Source
+    from kill_audit.reconcile import Results, RunLog
+    from kill_audit.report import Findings
+    from kill_audit.timeline import Partial
 
 _I = TypeVar("_I", bound=tuple[Any, ...])
 _R = TypeVar("_R")
@@ -32,30 +30,36 @@ _R = TypeVar("_R")
 class Evidence:
     """What a command works on: the sources, the question put to them, and the moment it was put (µs)."""
 
-    sources: tuple[Source, ...]
-    question: Question
+    sources: "tuple[Source, ...]"
+    question: "Question"
     now: int
 
 
-def document_of(asked: Reading, *, stdin: bool = False, settings: "Settings | None" = None) -> Document:
+def document_of(asked: Reading, *, stdin: bool = False, settings: "Settings | None" = None) -> "Document":
     """Read what the options name and audit it."""
+    from kill_audit.report import report
+
     document = report(findings_of(asked, evidence_of(asked, stdin=stdin), settings=settings))
     return document if stdin or asked.files or asked.directories else _informed(document, asked)
 
 
-def _informed(document: Document, asked: Reading) -> Document:
+def _informed(document: "Document", asked: Reading) -> "Document":
     """Fill in what is set on the host whose journal was read, and leave out advice that it follows already."""
     units = sorted({one.unit for one in document.advice.units})
     if not units or asked.merge:  # merged journals may be other hosts'
         return document
-    from kill_audit.units import informed, settings_of  # noqa: PLC0415 - only where a kill was found
+    import msgspec
+
+    from kill_audit.units import informed, settings_of
 
     known = settings_of(units, root=asked.root, user=asked.user)
     return msgspec.structs.replace(document, advice=informed(document.advice, known.settings))
 
 
-def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | None" = None) -> Findings:
+def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | None" = None) -> "Findings":
     """Examine the evidence, as the options and the configuration (`settings`) say."""
+    from kill_audit.audit import examine
+
     known: dict[str, Any] = {}
     question = evidence.question
     if settings is not None:
@@ -80,17 +84,22 @@ def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | Non
 
 def settle_of(asked: Reading, settings: "Settings | None" = None) -> int:
     """How old a death must be before a missing row is called missing: by option, configuration, default (µs)."""
+    from kill_audit.reconcile import SETTLE
+
     if asked.settle is not None:
         return when.span(asked.settle)
     return SETTLE if settings is None or settings.settle is None else settings.settle
 
 
-def _rules(settings: "Settings") -> Iterator[MarkRule]:
+def _rules(settings: "Settings") -> "Iterator[MarkRule]":
     """What marks a deploy in the journal, of the configuration.
 
     Raises:
         UsageError: a mark asks for a field that is not read.
     """
+    from kill_audit.entry import MarkRule
+    from kill_audit.grammar.marks import MATCHABLE
+
     for mark in settings.deploy_marks:
         fields = tuple((name, value) for name, _, value in (one.partition("=") for one in mark.matches))
         unknown = next((name for name, _ in fields if name not in MATCHABLE), None)
@@ -103,8 +112,8 @@ def _rules(settings: "Settings") -> Iterator[MarkRule]:
             yield MarkRule(fields=fields, unit=unit_name(mark.unit) if mark.unit else None, label=mark.label)
 
 
-def _marks(settings: "Settings", now: int, zone: dt.tzinfo) -> tuple[Marked, ...]:
-    from kill_audit.cli.marks import marks_of_file  # noqa: PLC0415 - few have such a file
+def _marks(settings: "Settings", now: int, zone: "dt.tzinfo") -> "tuple[Marked, ...]":
+    from kill_audit.cli.marks import marks_of_file
 
     files = [(mark.file, mark.label) for mark in settings.deploy_marks if mark.file is not None]
     return tuple(
@@ -121,6 +130,8 @@ def evidence_of(asked: Reading, *, stdin: bool = False) -> Evidence:
         UsageError: words that cannot be understood, or that exclude each other.
         SourceError: something named is missing or may not be read.
     """
+    from kill_audit.entry import Question
+
     now = time.time_ns() // 1000
     window = when.window(asked.since, asked.until, now=now, zone=asked.zone, default_span=DEFAULT_SPAN)
     lead = when.span(asked.lead_in)
@@ -133,7 +144,12 @@ def evidence_of(asked: Reading, *, stdin: bool = False) -> Evidence:
         assume_timezone=asked.assume_timezone,
         assume_year=asked.assume_year,
     )
-    return Evidence(sources=_sources(asked, stdin=stdin), question=question, now=now)
+    evidence = Evidence(sources=_sources(asked, stdin=stdin), question=question, now=now)
+    if asked.verbose:
+        from kill_audit.cli.verbose import tell
+
+        tell(asked, evidence)
+    return evidence
 
 
 def unit_name(word: str) -> str:
@@ -141,8 +157,8 @@ def unit_name(word: str) -> str:
     return word if "." in word or any(mark in word for mark in "*?[") else f"{word}.service"
 
 
-def _sources(asked: Reading, *, stdin: bool) -> tuple[Source, ...]:
-    from kill_audit import journal  # noqa: PLC0415 - not needed for --help
+def _sources(asked: Reading, *, stdin: bool) -> "tuple[Source, ...]":
+    from kill_audit import journal
 
     named = bool(asked.files or asked.directories or stdin)
     host = [name for name in ("root", "namespace") if getattr(asked, name) is not None]
@@ -171,11 +187,11 @@ def _where(asked: Reading) -> list[str]:
     return words + (["--merge"] if asked.merge else [])
 
 
-def run_log_of(asked: Reading, settings: "Settings | None" = None) -> RunLog | None:
+def run_log_of(asked: Reading, settings: "Settings | None" = None) -> "RunLog | None":
     """Open the app's run log, if one is named."""
     if asked.run_log is None:
         return None
-    from kill_audit.runlog import open_run_log  # noqa: PLC0415 - SQLAlchemy is heavy
+    from kill_audit.runlog import open_run_log  # SQLAlchemy is heavy
 
     if settings is None:
         return open_run_log(asked.run_log, table=asked.run_log_table, preset=asked.run_log_preset)
@@ -183,11 +199,11 @@ def run_log_of(asked: Reading, settings: "Settings | None" = None) -> RunLog | N
     return open_run_log(asked.run_log, **known)
 
 
-def _results_of(asked: Reading, settings: "Settings | None") -> Results | None:
+def _results_of(asked: Reading, settings: "Settings | None") -> "Results | None":
     """Open Celery's own result table, if one is named."""
     if asked.results is None:
         return None
-    from kill_audit.runlog import open_results  # noqa: PLC0415 - SQLAlchemy is heavy
+    from kill_audit.runlog import open_results  # SQLAlchemy is heavy
 
     if settings is None:
         return open_results(asked.results, table=asked.results_table)
@@ -203,13 +219,13 @@ class Scans:
 
     quiet: bool = False
 
-    def __call__(self, function: Callable[[Scan], Partial], items: Sequence[Scan]) -> Sequence[Partial]:
+    def __call__(self, function: "Callable[[Scan], Partial]", items: "Sequence[Scan]") -> "Sequence[Partial]":
         """Give the results in the order of the items."""
         return self.run(function, items, _lost)
 
     def run(self, function: Callable[[_I], _R], items: Sequence[_I], lost: Callable[[str, str], _R]) -> Sequence[_R]:
         """Run any function over items that begin with a source; `lost` makes the result of a source that was lost."""
-        from kill_audit import engine  # noqa: PLC0415 - multiprocessing is not needed for --help
+        from kill_audit import engine  # multiprocessing is not needed for --help
 
         bar = _Bar(shown=not self.quiet and sys.stderr.isatty())
         try:
@@ -271,7 +287,10 @@ class _Unpacked(Generic[_I, _R]):
         return self.function(item.item)
 
 
-def _lost(name: str, reason: str) -> Partial:
+def _lost(name: str, reason: str) -> "Partial":
+    from kill_audit.entry import Problem
+    from kill_audit.timeline import Partial
+
     return Partial(
         source=name,
         problems=(Problem(code="damaged", detail=f"the process that read it ended ({reason}): nothing of it counts"),),

@@ -63,7 +63,7 @@ def command(settings: Any, /, **asked: Any) -> int:
         raise UsageError(
             f"unexpected argument {asked['stream']!r}", hint="name files with --file; `-` reads standard input"
         )
-    from kill_audit.render import FORMS, render  # noqa: PLC0415 - not needed for --help
+    from kill_audit.render import FORMS, render
 
     form, target = asked["form"], asked["target"]
     if form not in FORMS:
@@ -89,7 +89,7 @@ def command(settings: Any, /, **asked: Any) -> int:
 
 def _settles(document: Any, shared: Reading, settings: Any) -> bool:
     """Sleep until the youngest unsettled death is old enough; False where nothing is unsettled."""
-    from kill_audit.document import micros  # noqa: PLC0415 - not needed for --help
+    from kill_audit.document import micros
 
     young = [micros(kill.at) for kill in document.kills if kill.verdict == "unsettled"]
     if not young:
@@ -106,7 +106,7 @@ def _only(document: Any, asked: dict[str, Any]) -> Any:
     """Keep the kills that the filters name."""
     if not any(asked[name] for name in ("tasks", "causes", "verdicts", "deploys")):
         return document
-    from kill_audit.report import narrowed  # noqa: PLC0415 - not needed for --help
+    from kill_audit.report import narrowed
 
     return narrowed(
         document,

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +86,7 @@ def install(ctx: click.Context, /, **asked: Any) -> int:
     they run: the services see /etc/kill-audit/config.toml. With --user they are timers of your own manager, and read
     your own units' journal.
     """
-    from kill_audit import schedule  # noqa: PLC0415 - jinja2 is not needed for --help
+    from kill_audit import schedule  # jinja2 is not needed for --help
 
     if not (asked["to"] or "to" in _of_mail(ctx)):
         raise UsageError("nobody to mail to", hint="--to ops@example.org, or to = [...] in [mail]")
@@ -107,7 +106,7 @@ def install(ctx: click.Context, /, **asked: Any) -> int:
 
 
 def _install_units(plan: "Plan", asked: Mapping[str, Any]) -> None:
-    from kill_audit import schedule  # noqa: PLC0415
+    from kill_audit import schedule
 
     folder = _units_folder(asked)
     for path in schedule.write(folder, schedule.unit_files(plan)):
@@ -127,7 +126,7 @@ def _install_units(plan: "Plan", asked: Mapping[str, Any]) -> None:
 
 
 def _install_cron(plan: "Plan", asked: Mapping[str, Any]) -> None:
-    from kill_audit import schedule  # noqa: PLC0415
+    from kill_audit import schedule
 
     if asked["user"] and asked["into"] is None:
         schedule.replace_crontab(schedule.with_block(schedule.crontab(), schedule.cron_text(plan, with_user=False)))
@@ -151,7 +150,9 @@ def _units_folder(asked: Mapping[str, Any]) -> Path:
 
 
 def _plan(ctx: click.Context, asked: dict[str, Any]) -> "Plan":
-    from kill_audit.schedule import Plan  # noqa: PLC0415
+    from hashlib import sha256
+
+    from kill_audit.schedule import Plan
 
     hardened = not (asked["user"] or asked["cron"])
     shared = tuple(_words(ctx, asked, [*(one.name for one in fields(Reading)), "ledger"]))
@@ -208,7 +209,7 @@ def _passed_on(name: str, value: str) -> str:
     if name in _PATHS or (name in {"run_log", "ledger", "smtp_ca"} and "://" not in value and value[:1] != "@"):
         return os.path.abspath(value)  # noqa: PTH100 - a glob is no path yet
     if "://" in value:
-        from kill_audit.config import refuse_secrets  # noqa: PLC0415
+        from kill_audit.config import refuse_secrets
 
         refuse_secrets([value])
     return value
@@ -267,7 +268,7 @@ def _notes(ctx: click.Context, asked: Mapping[str, Any]) -> Iterator[str]:
 @_place_options
 def show(**asked: Any) -> int:
     """Show what is installed, whose it is, and when it runs next. The exit status is 1 if nothing is."""
-    from kill_audit import schedule  # noqa: PLC0415
+    from kill_audit import schedule
 
     found = False
     for path in _paths(asked):
@@ -286,7 +287,7 @@ def show(**asked: Any) -> int:
 
 def _show_lines(text: str) -> None:
     """Show what runs and when, out of a unit or a crontab."""
-    from kill_audit import schedule  # noqa: PLC0415
+    from kill_audit import schedule
 
     for line in text.splitlines():
         if line.startswith("ExecStart="):
@@ -302,7 +303,7 @@ def _show_lines(text: str) -> None:
 @_place_options
 def remove(**asked: Any) -> int:
     """Stop and remove what `schedule install` wrote. The ledger and waiting mail stay."""
-    from kill_audit import schedule  # noqa: PLC0415
+    from kill_audit import schedule
 
     if asked["cron"] and asked["user"] and asked["into"] is None:
         before = schedule.crontab()
@@ -328,7 +329,7 @@ def remove(**asked: Any) -> int:
 
 
 def _paths(asked: Mapping[str, Any]) -> list[Path]:
-    from kill_audit import schedule  # noqa: PLC0415
+    from kill_audit import schedule
 
     if asked["cron"]:
         folder = Path(asked["into"]) if asked["into"] is not None else _CRON

@@ -1,15 +1,17 @@
 """`kill-audit show ID`: everything about one kill, so that a person who doubts it can be convinced."""
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kill_audit.cli.options import Reading, color_option, reading, run_log_options, source_options, write_option
 from kill_audit.cli.output import in_colour, terminal_width, write
 from kill_audit.cli.reading import Evidence, Scans, evidence_of, findings_of
-from kill_audit.document import Kill, timestamp
 from kill_audit.errors import UsageError
+
+if TYPE_CHECKING:
+    from kill_audit.document import Kill
 
 BEFORE = 30_000_000
 AFTER = 15_000_000
@@ -31,9 +33,9 @@ def command(settings: Any, /, **asked: Any) -> int:
     shared = reading(asked)
     if asked["form"] not in ("text", "json"):
         raise UsageError(f"-o {asked['form']}: no such format", hint="formats: text, json")
-    from kill_audit.render.showing import Shown, render_kill  # noqa: PLC0415 - not needed for --help
-    from kill_audit.report import kill_named  # noqa: PLC0415
-    from kill_audit.timeline.naming import rivals  # noqa: PLC0415
+    from kill_audit.render.showing import Shown, render_kill
+    from kill_audit.report import kill_named
+    from kill_audit.timeline.naming import rivals
 
     evidence = evidence_of(shared)
     found = findings_of(shared, evidence, settings=settings)
@@ -62,9 +64,9 @@ def command(settings: Any, /, **asked: Any) -> int:
     return 0
 
 
-def _lines(shared: Reading, evidence: Evidence, kill: Kill, at: int, group: Any) -> tuple[Any, ...]:
+def _lines(shared: Reading, evidence: Evidence, kill: "Kill", at: int, group: Any) -> tuple[Any, ...]:
     """Read the lines around the death again, from every source, in order of time."""
-    from kill_audit.surroundings import Place, lines_around  # noqa: PLC0415 - not needed for --help
+    from kill_audit.surroundings import Place, lines_around
 
     place = Place(
         machine=group.machine,
@@ -79,7 +81,7 @@ def _lines(shared: Reading, evidence: Evidence, kill: Kill, at: int, group: Any)
     return tuple(sorted((line for lines in found for line in lines), key=lambda line: (line.at, line.cursor)))
 
 
-def _journalctl(shared: Reading, kill: Kill, at: int) -> str:
+def _journalctl(shared: Reading, kill: "Kill", at: int) -> str:
     """The command of journalctl that shows the same lines (journalctl(1), matches joined by `+`)."""
     if any(not path.endswith((".journal", ".journal~")) for path in shared.files):
         return ""
@@ -93,4 +95,6 @@ def _journalctl(shared: Reading, kill: Kill, at: int) -> str:
 
 
 def _utc(at: int) -> str:
+    from kill_audit.document import timestamp
+
     return timestamp(at)[:19].replace("T", " ") + " UTC"

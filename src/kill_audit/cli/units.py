@@ -1,6 +1,5 @@
 """`kill-audit units`: which units are Celery workers, and what is known of them."""
 
-import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,6 @@ from kill_audit import when
 from kill_audit.cli.options import Reading, listing_options, reading, source_options, takes_stdin
 from kill_audit.cli.output import in_colour, terminal_width, write
 from kill_audit.cli.reading import evidence_of, findings_of
-from kill_audit.document import timestamp
 
 if TYPE_CHECKING:
     from kill_audit.entry import Question
@@ -31,16 +29,16 @@ def command(**asked: Any) -> int:
     Where systemctl knows a unit, its settings are those of now. The exit status is 3 if there is no such unit.
     """
     shared, stdin = reading(asked), takes_stdin(asked)
-    from kill_audit.render.listing import render_listing  # noqa: PLC0415 - not needed for --help
-    from kill_audit.render.printable import printable_json  # noqa: PLC0415
-    from kill_audit.units import seen_units  # noqa: PLC0415
+    from kill_audit.render.listing import render_listing
+    from kill_audit.render.printable import json_text
+    from kill_audit.units import seen_units
 
     found = findings_of(replace(shared, run_log=None, results=None), evidence_of(shared, stdin=stdin))
     seen = seen_units(found.history, found.kills, found.question)
     known = _settings(shared, seen)
     target = asked["target"]
     if asked["form"] == "json":
-        text = printable_json(json.dumps(_as_json(seen, known, found.question), indent=2, ensure_ascii=False)) + "\n"
+        text = json_text(_as_json(seen, known, found.question))
     else:
         listing = _listing(shared, seen, known, found.question)
         text = render_listing(listing, width=terminal_width(target), color=in_colour(asked["color"], target))
@@ -50,7 +48,7 @@ def command(**asked: Any) -> int:
 
 def _settings(shared: Reading, seen: "tuple[SeenUnit, ...]") -> "Found":
     """Ask systemd about the units of the host that this is, or whose file system is named by --root."""
-    from kill_audit.units import Found, machine_id, settings_of  # noqa: PLC0415 - not needed for --help
+    from kill_audit.units import Found, machine_id, settings_of
 
     here = machine_id(shared.root)
     units = [one.unit for one in seen if one.machine == here]
@@ -60,8 +58,8 @@ def _settings(shared: Reading, seen: "tuple[SeenUnit, ...]") -> "Found":
 
 
 def _listing(shared: Reading, seen: "tuple[SeenUnit, ...]", known: "Found", question: "Question") -> "Listing":
-    from kill_audit.render.listing import Listing  # noqa: PLC0415 - not needed for --help
-    from kill_audit.render.view import count  # noqa: PLC0415
+    from kill_audit.render.listing import Listing
+    from kill_audit.render.view import count
 
     since, until = (when.describe(moment, shared.zone) for moment in (question.since, question.until))
     named = f" among {', '.join(question.units)}" if question.units else ""
@@ -87,8 +85,8 @@ def _listing(shared: Reading, seen: "tuple[SeenUnit, ...]", known: "Found", ques
 
 
 def _item(one: "SeenUnit", settings: "UnitSettings | None", *, with_settings: bool) -> "Item":
-    from kill_audit.render.listing import Item  # noqa: PLC0415 - not needed for --help
-    from kill_audit.render.view import count  # noqa: PLC0415
+    from kill_audit.render.listing import Item
+    from kill_audit.render.view import count
 
     pools = ", ".join(one.pools) or "-"
     pool = pools if one.concurrency is None else f"{pools} {one.concurrency}"
@@ -118,6 +116,8 @@ def _item(one: "SeenUnit", settings: "UnitSettings | None", *, with_settings: bo
 
 
 def _as_json(seen: "tuple[SeenUnit, ...]", known: "Found", question: "Question") -> dict[str, Any]:
+    from kill_audit.document import timestamp
+
     return {
         "format": "kill-audit/units",
         "version": 1,

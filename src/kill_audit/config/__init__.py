@@ -4,7 +4,7 @@ Rules of this room: it knows what a configuration may say, and no command and no
 flag goes before every file; that is the command line's part.
 """
 
-from kill_audit.config.files import refuse_secrets
+from kill_audit.config.files import has_secret, refuse_secrets
 from kill_audit.config.mistakes import CheckOption, Mistake, OptionsOf, mistakes_of
 from kill_audit.config.settings import Settings, TaskRules, load
 from kill_audit.config.shape import DeployMark, Ledger, Mail, Results, RunLog, Schedule
@@ -21,6 +21,7 @@ __all__ = [
     "Schedule",
     "Settings",
     "TaskRules",
+    "has_secret",
     "load",
     "mistakes_of",
     "refuse_secrets",

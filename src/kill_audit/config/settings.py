@@ -57,13 +57,15 @@ class Settings:
 
     `files`: those that were read, the strongest first. `notes`: sentences about files that were passed over or that
     hold secrets others can read. `options`: values of options by the option's name, for every command that has it;
-    `commands`: those for one command. `settle`, `tolerance` and `deploy_gap` are microseconds, None where not given.
+    `commands`: those for one command; `origins`: the file that gave a value, by `OPTION` or `COMMAND.OPTION`.
+    `settle`, `tolerance` and `deploy_gap` are microseconds, None where not given.
     """
 
     files: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     commands: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    origins: Mapping[str, Path] = field(default_factory=dict)
     settle: Micros | None = None
     tolerance: Micros | None = None
     deploy_gap: Micros | None = None
@@ -79,6 +81,10 @@ class Settings:
         """Give the values of a command's options by their names, where the files say any."""
         shared = {key: value for key, value in self.options.items() if command == "report" or key not in _FOR_REPORT}
         return {**shared, **self.commands.get(command, {})}
+
+    def origin(self, command: str, option: str) -> Path | None:
+        """Give the file that says the value of a command's option; None if no file does."""
+        return self.origins.get(f"{command}.{option}", self.origins.get(option))
 
     def for_run_log(self, url: str, *, table: str | None = None, preset: str | None = None) -> dict[str, Any]:
         """Give the keyword arguments of `runlog.open_run_log` and `runlog.explain` for the run log at `url`.
@@ -140,7 +146,7 @@ def load(
     merged: Mapping[str, Any] = {}
     for one in reversed(given):
         merged = _over(merged, files.with_whole_paths(one))
-    return _settings(merged, read=tuple(one.path for one in given), notes=tuple(notes))
+    return _settings(merged, given, notes=tuple(notes))
 
 
 def _read_all(places: Sequence[files.Place], options: OptionsOf) -> tuple[list[files.Given], list[str], list[str]]:
@@ -194,22 +200,34 @@ def _differ(table: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return "url" in table and "url" in other and table["url"] != other["url"]
 
 
-def _settings(merged: Mapping[str, Any], *, read: tuple[Path, ...], notes: tuple[str, ...]) -> Settings:
+def _origins(given: Sequence[files.Given]) -> dict[str, Path]:
+    """Find the strongest file for each option, and for each option of a command's own table."""
+    found: dict[str, Path] = {}
+    for one in given:
+        tables = {name: one.raw.get(name, {}) for name in _TOPICS} | dict(one.raw.get("commands", {}))
+        keys = [*one.raw, *(f"{name}.{key}" for name, table in tables.items() for key in table)]
+        for key in keys:
+            found.setdefault(key, one.path)
+    return found
+
+
+def _settings(merged: Mapping[str, Any], given: Sequence[files.Given], *, notes: tuple[str, ...]) -> Settings:
     commands = {name: dict(given) for name, given in merged.get("commands", {}).items()}
     typed: dict[str, Any] = {}
     for name, shape in _TOPICS.items():
-        given = merged.get(name, {})
-        typed[name] = {key: value for key, value in given.items() if key in _keys(shape)}
-        if given:
-            commands[name] = {**given, **commands.get(name, {})}
+        table = merged.get(name, {})
+        typed[name] = {key: value for key, value in table.items() if key in _keys(shape)}
+        if table:
+            commands[name] = {**table, **commands.get(name, {})}
     whole = msgspec.convert({**merged, **typed}, Configuration)
     options = {key: value for key, value in merged.items() if key not in _TABLES}
     options |= {name: merged[name]["url"] for name in _MASTERS if "url" in merged.get(name, {})}
     return Settings(
-        files=read,
+        files=tuple(one.path for one in given),
         notes=notes,
         options=MappingProxyType(options),
         commands=MappingProxyType(commands),
+        origins=MappingProxyType(_origins(given)),
         settle=_span(whole.settle),
         tolerance=_span(whole.tolerance),
         deploy_gap=_span(whole.deploy_gap),

@@ -32,6 +32,10 @@ class BootSource:
         """Whether reading the other source may end the process."""
         return bool(getattr(self.source, "fragile", True))
 
+    def described(self) -> str:
+        """Say what the other source holds, and which boot of it is read."""
+        return f"{getattr(self.source, 'described', str)()}, boot {self.boot_id}"
+
     def batches(self, question: Question) -> Iterator[Batch | Problem]:
         """Yield the boot's entries, and the other source's problems.
 

@@ -37,14 +37,16 @@ def read_journal(path: str, question: Question, reader: Reader = Reader.AUTO) ->
     yield from read_native(path, question)
 
 
-def why_not_by_columns(path: str) -> str | None:
-    """Say why libsystemd has to read a file; None if it need not.
+def how_read(path: str, reader: Reader) -> str:
+    """Say what reads a `.journal` file: `by columns`, or by libsystemd and why.
 
     Raises:
         OSError: the file cannot be opened.
     """
+    if reader is Reader.SYSTEMD:
+        return "by libsystemd"
     try:
         MappedJournal(path)
     except UnmappableError as error:
-        return str(error)
-    return None
+        return f"not by columns: {error}" if reader is Reader.COLUMNS else f"by libsystemd (not by columns: {error})"
+    return "by columns"

@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 
 from kill_audit.entry import Batch, Problem, Question
 from kill_audit.errors import SourceError
-from kill_audit.journal.choosing import Reader, read_journal
+from kill_audit.journal.choosing import Reader, how_read, read_journal
 from kill_audit.journal.export import read_export
 from kill_audit.journal.jsonlines import read_json
 from kill_audit.journal.opening import HEAD_BYTES, Kind, kind_of, unpacked
@@ -75,6 +75,17 @@ class FileSource:
         except FileNotFoundError:
             yield Problem(code="damaged", detail="was there at first, and was gone when it was to be read")
 
+    def described(self) -> str:
+        """Say what it holds and what reads it: `journal file, by columns`."""
+        if self.kind is not Kind.JOURNAL:
+            return str(self.kind.value)
+        if self.unpack_in is not None:
+            return f"packed {self.kind.value}, by {self.reader}"
+        try:
+            return f"{self.kind.value}, {how_read(self.path, self.reader)}"
+        except OSError as error:
+            return f"{self.kind.value}: {error.strerror}"
+
     def _stream(self, question: Question) -> Iterator[Batch | Problem]:
         with unpacked(self.path) as (file, layer):
             match self.kind:
@@ -115,6 +126,10 @@ class ProblemSource:
     def fragile(self) -> bool:
         """Reading it does nothing that could fail."""
         return False
+
+    def described(self) -> str:
+        """Say what is the matter."""
+        return "; ".join(problem.detail for problem in self.problems)
 
     def batches(self, question: Question) -> Iterator[Batch | Problem]:
         """Yield the problems."""

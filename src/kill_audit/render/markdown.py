@@ -59,7 +59,11 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _facts(document: Document, clock: Clock) -> Iterator[str]:
     since, until = clock.at(document.window.since), clock.at(document.window.until)
-    lines = [f"- **Window:** {since} to {until} {clock.name}", f"- **Coverage:** {sentences.coverage(document)}"]
+    lines = [
+        f"- **Window:** {since} to {until} {clock.name}",
+        f"- **Units:** {code(sentences.units(document))}",
+        f"- **Coverage:** {sentences.coverage(document)}",
+    ]
     known = texts.load().coverage
     for hole in figures.holes(document):
         title = known[hole.problem.code].title if hole.problem.code in known else "a problem"

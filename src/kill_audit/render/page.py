@@ -41,6 +41,7 @@ def render(document: Document, view: View) -> str:
         script_hash=_digest(script),
         headline=sentences.headline(document),
         tiles=_tiles(document),
+        units=sentences.units(document),
         coverage=sentences.coverage(document),
         holes=figures.holes(document),
         run_log=sentences.run_log(document.run_log),

@@ -6,6 +6,7 @@ control would make the eye read another text than the one that is there (Unicode
 CVE-2021-42574).
 """
 
+import json
 import re
 from typing import Any
 
@@ -32,6 +33,11 @@ def printable_json(text: str) -> str:
     Outside its strings JSON is ASCII, so every character that is touched here stands in a string.
     """
     return _NOT_ASCII_OR_DEL.sub(lambda found: _json_spelt(found[0]), text)
+
+
+def json_text(value: Any) -> str:
+    """Write plain values as indented JSON, printable, with a line feed at the end."""
+    return printable_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
 
 
 _NOT_ASCII_OR_DEL = re.compile(r"[^\x00-\x7e]")

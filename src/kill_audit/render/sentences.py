@@ -10,6 +10,7 @@ from kill_audit.render.figures import NO_NAME, deploys_with_kills, holes, worst_
 from kill_audit.render.view import count, listed, span
 from kill_audit.texts import Text
 
+UNITS_NAMED = 8  # of each host; `kill-audit units` lists them all
 SKEW_TOLD_S = 1.0  # a smaller difference between two clocks changes no verdict
 
 
@@ -82,6 +83,17 @@ def coverage(document: Document) -> str:
     if problems := len(holes(document)):
         parts.append(count(problems, "problem"))
     return f"{document.coverage.verdict}: {', '.join(parts)}"
+
+
+def units(document: Document) -> str:
+    """Name the worker units of the window by their hosts: `celery@a.service and celery@b.service on web1`."""
+    hosts: dict[str, dict[str, None]] = {}
+    for source in document.coverage.sources:
+        if source.unit is not None:
+            hosts.setdefault(source.host or "an unnamed host", {})[source.unit] = None
+    if not hosts:
+        return "none: no line in the window is a Celery worker's"
+    return "; ".join(f"{a_few(sorted(names), UNITS_NAMED)} on {host}" for host, names in sorted(hosts.items()))
 
 
 def run_log(facts: RunLogFacts | None) -> str:

@@ -1,7 +1,6 @@
 """One kill in full, for a person who doubts it: the lines, the naming, the cause, the fate, the row."""
 
 import datetime as dt
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +9,7 @@ import msgspec
 
 from kill_audit import texts
 from kill_audit.document import Kill, micros, timestamp
-from kill_audit.render.printable import printable, printable_json
+from kill_audit.render.printable import json_text, printable
 
 _MOST_TEXT = 160
 _AT_ONCE = 5_000  # µs; journald stamps the lines that it reads in one go alike
@@ -70,7 +69,7 @@ def _as_json(shown: Shown) -> str:
         ],
         "journalctl": shown.command,
     }
-    return printable_json(json.dumps(whole, indent=2, ensure_ascii=False)) + "\n"
+    return json_text(whole)
 
 
 def _continues(line: Line, before: Line) -> bool:

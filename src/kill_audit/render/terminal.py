@@ -120,6 +120,7 @@ def _head(page: _Page) -> None:
             f"{page.clock.at(document.window.since)} to {page.clock.at(document.window.until)} {page.clock.name}",
         )
     ]
+    lines.append(("Units", sentences.units(document)))
     lines.append(("Coverage", sentences.coverage(document)))
     lines += [("", _hole(page, hole)) for hole in figures.holes(document)]
     lines.append(("Run log", sentences.run_log(document.run_log)))

@@ -1,6 +1,5 @@
 """`kill-audit doctor`: whether the evidence can show what it should, and what to do where it cannot."""
 
-import json
 import os
 from collections.abc import Generator, Iterator
 from dataclasses import asdict
@@ -31,8 +30,8 @@ def command(settings: "Settings", /, **asked: Any) -> int:
     Each check is ok, warn or fail, with the command that fixes it. The exit status is 0, 1 or 2 for the worst.
     """
     shared, stdin = reading(asked), takes_stdin(asked)
-    from kill_audit.render.listing import Finding, render_findings  # noqa: PLC0415 - not needed for --help
-    from kill_audit.render.printable import printable_json  # noqa: PLC0415
+    from kill_audit.render.listing import Finding, render_findings
+    from kill_audit.render.printable import json_text
 
     checks = tuple(_checks(shared, settings, stdin=stdin))
     state, target = worst(checks), asked["target"]
@@ -43,7 +42,7 @@ def command(settings: "Settings", /, **asked: Any) -> int:
             "state": state,
             "checks": [asdict(one) for one in checks],
         }
-        text = printable_json(json.dumps(whole, indent=2, ensure_ascii=False)) + "\n"
+        text = json_text(whole)
     else:
         text = render_findings(
             _title(checks),
@@ -66,7 +65,7 @@ def _title(checks: tuple[Check, ...]) -> str:
 
 def _checks(shared: Reading, settings: "Settings", *, stdin: bool) -> Iterator[Check]:
     """Give all checks in the order of the data: configuration, host, journal, units, run log, clocks."""
-    from kill_audit.cli.doctor.run_log import failed  # noqa: PLC0415 - not needed for --help
+    from kill_audit.cli.doctor.run_log import failed
 
     yield _configuration(settings)
     try:
@@ -93,7 +92,7 @@ def _checks(shared: Reading, settings: "Settings", *, stdin: bool) -> Iterator[C
 
 
 def _configuration(settings: "Settings") -> Check:
-    from kill_audit.cli import COMMANDS, find  # noqa: PLC0415 - which imports this module
+    from kill_audit.cli import COMMANDS, find  # which imports this module
 
     commands = {name: command for name in COMMANDS if (command := find(name)) is not None}
     notes = list(settings.notes)
@@ -111,7 +110,7 @@ def _configuration(settings: "Settings") -> Check:
 
 
 def _host_checks(shared: Reading, evidence: Evidence | None, *, live: bool) -> Iterator[Check]:
-    from kill_audit.cli.doctor import host  # noqa: PLC0415 - not needed for --help
+    from kill_audit.cli.doctor import host
 
     if any(getattr(source, "fragile", True) for source in (evidence.sources if evidence else ())):
         yield host.reader_check()
@@ -125,8 +124,8 @@ def _host_checks(shared: Reading, evidence: Evidence | None, *, live: bool) -> I
 
 def _run_log_checks(shared: Reading, settings: "Settings", run_log: str) -> Generator[Check, None, float | None]:
     """Look at the run log and at Celery's own table; give the skew of the server's clock in seconds, if it has one."""
-    from kill_audit.cli.doctor.run_log import failed, results_check, run_log_checks  # noqa: PLC0415 - SQLAlchemy is heavy
-    from kill_audit.runlog.clock import clock_skew_s  # noqa: PLC0415
+    from kill_audit.cli.doctor.run_log import failed, results_check, run_log_checks  # SQLAlchemy is heavy
+    from kill_audit.runlog.clock import clock_skew_s
 
     arguments = settings.for_run_log(run_log, table=shared.run_log_table, preset=shared.run_log_preset)
     found = list(run_log_checks(run_log, arguments, shared.zone))
@@ -143,10 +142,10 @@ def _run_log_checks(shared: Reading, settings: "Settings", run_log: str) -> Gene
 
 
 def _journal_checks(shared: Reading, evidence: Evidence, skew: float | None, *, live: bool) -> Iterator[Check]:
-    from kill_audit import classify, coverage, timeline  # noqa: PLC0415 - not needed for --help
-    from kill_audit.cli.doctor import evidence as rules  # noqa: PLC0415
-    from kill_audit.cli.doctor.look import look, lost  # noqa: PLC0415
-    from kill_audit.units import machine_id, seen_units, settings_of  # noqa: PLC0415
+    from kill_audit import classify, coverage, timeline
+    from kill_audit.cli.doctor import evidence as rules
+    from kill_audit.cli.doctor.look import look, lost
+    from kill_audit.units import machine_id, seen_units, settings_of
 
     question, now = evidence.question, evidence.now
     looks = Scans(quiet=shared.quiet).run(look, [(source, question) for source in evidence.sources], lost)

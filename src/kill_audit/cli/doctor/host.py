@@ -20,7 +20,7 @@ QUIET_LEVELS = frozenset({"emerg", "alert", "crit", "err", "warning", "notice", 
 
 def reader_check() -> Check:
     """Say what reads journal files."""
-    from kill_audit.journal.native import import_reader  # noqa: PLC0415 - loads libsystemd
+    from kill_audit.journal.native import import_reader  # loads libsystemd
 
     try:
         import_reader()

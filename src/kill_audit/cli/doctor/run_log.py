@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def run_log_checks(place: str, arguments: dict[str, Any], zone: "tzinfo") -> Iterator[Check]:
     """Open the run log and say how it is read: its columns, three rows, what it lacks, and the TOML that pins it."""
-    from kill_audit.runlog import explain  # noqa: PLC0415 - SQLAlchemy is heavy
+    from kill_audit.runlog import explain  # SQLAlchemy is heavy
 
     try:
         explained = explain(place, **arguments)
@@ -30,7 +30,7 @@ def run_log_checks(place: str, arguments: dict[str, Any], zone: "tzinfo") -> Ite
 
 def results_check(place: str, arguments: dict[str, Any]) -> Check:
     """Say whether Celery's own result table can be read."""
-    from kill_audit.runlog import open_results  # noqa: PLC0415 - SQLAlchemy is heavy
+    from kill_audit.runlog import open_results  # SQLAlchemy is heavy
 
     try:
         open_results(place, **arguments)

@@ -38,7 +38,7 @@ def command(settings: "Settings", /, **asked: Any) -> int:
 
     A file that is there already is never touched: the difference is printed instead, and the exit status is 1.
     """
-    from kill_audit.cli.init.text import compose  # noqa: PLC0415 - not needed for --help
+    from kill_audit.cli.init.text import compose
 
     shared = reading(asked)
     tasks = _tasks(asked["app"], asked["python"])
@@ -60,7 +60,7 @@ def _tasks(app: str | None, python: str | None) -> "Mapping[str, TaskSettings] |
         if python is not None:
             raise UsageError("--python names the Python of an app", hint="name the app too: --app MODULE:APP")
         return None
-    from kill_audit.celery_app import tasks_of  # noqa: PLC0415 - not needed for --help
+    from kill_audit.celery_app import tasks_of
 
     return tasks_of(app, python=python) if python is not None else tasks_of(app)
 
@@ -68,7 +68,7 @@ def _tasks(app: str | None, python: str | None) -> "Mapping[str, TaskSettings] |
 def _run_log(shared: Reading, settings: "Settings") -> "Explanation | None":
     if shared.run_log is None:
         return None
-    from kill_audit.runlog import explain  # noqa: PLC0415 - SQLAlchemy is heavy
+    from kill_audit.runlog import explain  # SQLAlchemy is heavy
 
     given = settings.for_run_log(shared.run_log, table=shared.run_log_table, preset=shared.run_log_preset)
     return explain(shared.run_log, **given)
@@ -76,9 +76,9 @@ def _run_log(shared: Reading, settings: "Settings") -> "Explanation | None":
 
 def _units(shared: Reading) -> "tuple[tuple[SeenUnit, ...], Found, str | None]":
     """Find the worker units; a journal that cannot be read leaves a note in the file, and is no reason to give up."""
-    from dataclasses import replace  # noqa: PLC0415
+    from dataclasses import replace
 
-    from kill_audit.units import Found, machine_id, seen_units, settings_of  # noqa: PLC0415 - not needed for --help
+    from kill_audit.units import Found, machine_id, seen_units, settings_of
 
     try:
         found = findings_of(replace(shared, run_log=None, results=None), evidence_of(shared))
