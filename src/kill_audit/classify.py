@@ -589,6 +589,12 @@ CAUSES: tuple[Callable[[Death, Scene], Ruling | None], ...] = (
 """The rules for causes, in order: the first that speaks decides."""
 
 
+def ruled_out(cause: Cause) -> tuple[Cause, ...]:
+    """Give the causes that were looked for before this one, and not found."""
+    order = tuple(Cause)
+    return order[: order.index(cause)]
+
+
 # -- fates ----------------------------------------------------------------
 
 Said = tuple[Fate, str]

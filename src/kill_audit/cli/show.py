@@ -33,6 +33,7 @@ def command(settings: Any, /, **asked: Any) -> int:
     shared = reading(asked)
     if asked["form"] not in ("text", "json"):
         raise UsageError(f"-o {asked['form']}: no such format", hint="formats: text, json")
+    from kill_audit.classify import ruled_out
     from kill_audit.render.showing import Shown, render_kill
     from kill_audit.report import kill_named
     from kill_audit.timeline.naming import rivals
@@ -43,8 +44,14 @@ def command(settings: Any, /, **asked: Any) -> int:
     death = known.death
     killed = {id(other.run) for other in found.history.deaths if other is not death and other.run is not None}
     again = {task_id for task_id, receipts in found.history.receipts.items() if len(receipts) > 1}
+    named, fated = len(known.ruling.reasons), len(known.ruling.reasons) + len(death.name.reasons)
     shown = Shown(
         kill=kill,
+        why_cause=kill.reasons[:named],
+        why_name=kill.reasons[named:fated],
+        why_fate=kill.reasons[fated : fated + 1],
+        why_verdict=kill.reasons[fated + 1 :],
+        ruled_out=ruled_out(known.ruling.cause),
         rivals=tuple(
             (one.run.task_name, one.run.task_id, one.why)
             for one in rivals(death.life, death.run, death.at, killed, again)

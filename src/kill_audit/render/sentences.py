@@ -50,6 +50,8 @@ def _rows(document: Document) -> list[str]:
     said = [f"{missing:,} with no run row"] if missing else []
     if stuck:
         said.append(f"{stuck:,} with a row stuck open")
+    if unnamed := verdicts.count(None):
+        said.append(f"{unnamed:,} that cannot be looked up, as nothing names {'it' if unnamed == 1 else 'them'}")
     return said or ["none without a run row, no row stuck open"]
 
 

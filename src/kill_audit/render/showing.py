@@ -34,11 +34,17 @@ class Line(Protocol):
 class Shown:
     """A kill with what its document leaves out.
 
-    `rivals`: name, id and reason of each other unfinished run. `command`: what shows the same lines with journalctl,
-    "" where the evidence is no journal.
+    `why_cause`, `why_name`, `why_fate`, `why_verdict`: the kill's reasons, by what they are reasons for. `ruled_out`:
+    the causes that were looked for before and not found. `rivals`: name, id and reason of each other unfinished run.
+    `command`: what shows the same lines with journalctl, "" where the evidence is no journal.
     """
 
     kill: Kill
+    why_cause: tuple[str, ...]
+    why_name: tuple[str, ...]
+    why_fate: tuple[str, ...]
+    why_verdict: tuple[str, ...]
+    ruled_out: tuple[str, ...]
     rivals: tuple[tuple[str, str, str], ...]
     lines: Sequence[Line]
     command: str
@@ -56,6 +62,13 @@ def _as_json(shown: Shown) -> str:
         "format": "kill-audit/kill",
         "version": 1,
         "kill": msgspec.to_builtins(shown.kill),
+        "reasons": {
+            "cause": shown.why_cause,
+            "task": shown.why_name,
+            "fate": shown.why_fate,
+            "verdict": shown.why_verdict,
+        },
+        "ruled_out": shown.ruled_out,
         "rivals": [{"name": name, "id": key, "why": why} for name, key, why in shown.rivals],
         "lines": [
             {
@@ -94,10 +107,14 @@ class _Page:
         yield ""
         yield self._head(f"Why: {kill.cause} ({kill.confidence} confidence)")
         yield from self._wrapped(words.causes[kill.cause].means if kill.cause in words.causes else "")
-        yield from (line for reason in kill.reasons for line in self._wrapped(reason, mark="- "))
+        yield from self._reasons(self.shown.why_cause)
+        if self.shown.ruled_out:
+            titles = (words.causes[key].title if key in words.causes else key for key in self.shown.ruled_out)
+            yield from self._wrapped(f"looked for before that, and not found: {', '.join(titles)}", mark="- ")
         yield ""
         yield self._head(f"What became of it: {kill.fate}")
         yield from self._wrapped(words.fates[kill.fate].means if kill.fate in words.fates else "")
+        yield from self._reasons(self.shown.why_fate)
         yield from self._row(kill)
         yield ""
         yield from self._naming(kill)
@@ -136,10 +153,12 @@ class _Page:
 
     def _row(self, kill: Kill) -> Iterator[str]:
         if kill.verdict is None:
-            yield "  run log: not asked" if not kill.task.id else "  run log: no verdict (give one with --run-log)"
+            yield "  run log: no verdict" + ("" if self.shown.why_verdict else " (give a run log with --run-log)")
+            yield from self._reasons(self.shown.why_verdict)
             return
         meaning = texts.load().verdicts.get(kill.verdict)
         yield from self._wrapped(f"run log: {kill.verdict}" + (f". {meaning.means}" if meaning else ""))
+        yield from self._reasons(self.shown.why_verdict)
         for row in kill.rows:
             yield (
                 f"    row {printable(row.key)}: {printable(row.status or '-')},"
@@ -153,6 +172,7 @@ class _Page:
             + (f" ({kill.task.confidence} confidence)" if kill.task.confidence else "")
         )
         yield from self._wrapped(meaning.means if meaning else "")
+        yield from self._reasons(self.shown.why_name)
         if self.shown.rivals:
             yield "  other unfinished tasks of this worker at that moment:"
             for name, key, why in self.shown.rivals:
@@ -179,6 +199,9 @@ class _Page:
                 yield f"    {printable(line.cursor)}"
         if folded:
             yield f"      … {folded} more line{'s' if folded > 1 else ''} of it"
+
+    def _reasons(self, reasons: tuple[str, ...]) -> Iterator[str]:
+        return (line for reason in reasons for line in self._wrapped(reason, mark="- "))
 
     def _head(self, text: str) -> str:
         return f"\x1b[1m{text}\x1b[0m" if self.color else text
