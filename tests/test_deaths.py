@@ -67,9 +67,6 @@ def test_child_without_event_loop() -> None:
     assert (kill.child_pid, kill.at) == (101, "2026-11-30T12:00:10.000000Z")
 
 
-@pytest.mark.xfail(
-    reason="a loss is paired with the last exit before it, not with the one whose wait is over", strict=True
-)
 def test_children_without_event_loop() -> None:
     """Without an event loop each loss comes 10 s after its own exit, also when another process died in between."""
     unit = running("t1", "t2")
@@ -324,9 +321,6 @@ def test_revoked_with_terminate(form: str) -> None:
     assert (kill.task.id, kill.task.name, kill.task.how, kill.cause) == ("t1", TASK, "line", "manual-signal")
 
 
-@pytest.mark.xfail(
-    reason="a termination takes the next exit of its signal, though none is printed for it", strict=True
-)
 def test_another_death_after_a_revocation() -> None:
     """A process stopped on purpose leaves no exit line: the next one that dies is another's."""
     unit = running("t1", "t2")

@@ -23,6 +23,8 @@ from kill_audit.timeline.partial import Mark, Run
 LOSS_LAG = (
     15 * SECOND
 )  # worker_lost_wait is 10 s with brokers without an event loop, and the pool is looked at every 5 s
+LOSS_AT_ONCE = 2 * SECOND  # with an event loop the loss follows in the same pass
+LOSS_WAIT = int(9.5 * SECOND)  # worker_lost_wait, less what two log lines' times may differ by
 LIMIT_LAG = int(
     6.5 * SECOND
 )  # the exit after a hard time limit comes with the pool's next maintenance, at most 5 s later
@@ -162,13 +164,18 @@ def _take_exit(
     fitting = [
         exit_ for exit_ in found.exits_left if after - CLOSE <= exit_.at <= after + lag and exit_.signal in signals
     ]
-    if run is not None and (run.spoke_process or run.accepted_pid):
+    if run is not None and _is_placed(run):
         own = [exit_ for exit_ in fitting if run.spoke_process == exit_.child or run.accepted_pid == exit_.child_pid]
         fitting = own or ([] if run.accepted_pid else fitting)
     if not fitting:
         return None
     found.exits_left.remove(fitting[0])
     return fitting[0]
+
+
+def _is_placed(run: Run) -> bool:
+    """Whether a line shows on which pool process the run was."""
+    return bool(run.spoke_process or run.accepted_pid)
 
 
 def _hard_limits(found: Findings) -> None:
@@ -227,7 +234,11 @@ def _terminations(found: Findings) -> None:
             if not later or any(run.task_id == event.task_id for run in found.life.runs):
                 continue
             run = _stand_in(found.life, event.task_id, later[0].task_name)
-        exit_ = _take_exit(found, event.at, LIMIT_LAG, (event.signal,), run)
+        # A process that was stopped on purpose gets no exit line (billiard/pool.py, _controlled_termination): the next
+        # one of that signal is another's, unless the run is known to have been there, or its end was told at once.
+        exit_ = _take_exit(found, event.at, LIMIT_LAG, (event.signal,), run) if _is_placed(run) else None
+        if exit_ is None and later:
+            exit_ = _take_exit(found, later[0].at - LOSS_AT_ONCE, LOSS_AT_ONCE, (event.signal,), run)
         for other in later[:1]:
             confirmed.remove(other)
         told = (event, *((exit_,) if exit_ else ()), *later[:1])
@@ -337,7 +348,7 @@ def _pair(found: Findings) -> list[Loss]:
     for block in _blocks(found.life):
         first = order[id(block[0])]
         pending = [exit_ for exit_ in found.exits_left if any(_fits(exit_, event) for event in block)]
-        before = [exit_ for exit_ in pending if order[id(exit_)] < first]
+        before = _waited_for([exit_ for exit_ in pending if order[id(exit_)] < first], block[0].at)
         after = [exit_ for exit_ in pending if order[id(exit_)] > first]
         own = _busy_ones(_last_pass(before, len(block)) or after[: len(block)], len(block))
         losses.extend(_match(block, own))
@@ -361,6 +372,18 @@ def _blocks(life: Life) -> list[list[TaskLost]]:
             blocks[-1].append(event)
             fresh = False
     return blocks
+
+
+def _waited_for(exits: list[ChildExited], moment: Micros) -> list[ChildExited]:
+    """Leave out exits whose loss cannot be due yet, where losses come late (brokers without an event loop).
+
+    There a loss is printed once its process has been dead for worker_lost_wait (billiard/pool.py,
+    lost_worker_timeout); that it is so is shown by the youngest exit, which has been waiting already.
+    """
+    if not exits or moment - max(exit_.at for exit_ in exits) <= LOSS_AT_ONCE:
+        return exits
+    due = [exit_ for exit_ in exits if moment - exit_.at >= LOSS_WAIT]
+    return due or exits
 
 
 def _last_pass(exits: Sequence[ChildExited], wanted: int) -> list[ChildExited]:
