@@ -337,7 +337,8 @@ class Unit:
         self.pool = pool
         self.runs = 0
         self.node = f"{name.split('.', maxsplit=1)[0].removeprefix('celery@')}@{journal.host}"
-        self.origin = Origin(transport="stdout", identifier="celery", unit=name, comm="celery", uid=33, **origin)
+        place = {"cgroup": f"/system.slice/{name}"} | origin
+        self.origin = Origin(transport="stdout", identifier="celery", unit=name, comm="celery", uid=33, **place)
         self.systemd = Manager(self)
         if starts:
             self.starts()

@@ -187,7 +187,6 @@ def test_forgery(forge: Forge) -> None:
     assert findings(audited(scene(forge))) == findings(audited(scene()))
 
 
-@pytest.mark.xfail(reason="a user's unit and the system's unit of one name are taken for one", strict=True)
 def test_user_unit_of_the_same_name() -> None:
     """What a user's manager says of the user's own unit is not about the system's unit of the same name."""
     forge = by(replace(MANAGER, uid=1000, unit="user@1000.service"), SENT, USER_UNIT=UNIT)

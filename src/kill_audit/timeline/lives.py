@@ -10,6 +10,7 @@ Rules of this file:
    last.
 """
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -517,11 +518,31 @@ def _with_events(merged: Sequence[Life], told: Told, boots: Boots) -> tuple[Life
             place_of = bisect_right if isinstance(event, _OPENING) else bisect_left
             said[max(0, place_of(starts, event.at) - 1)].append(event)
         for place, life in enumerate(siblings):
-            about = told.units.get(life.group[:3], ())
+            about = _of_same_manager(told.units.get(life.group[:3], ()), said[place])
             whole = replace(life, said=tuple(said[place]), about=about, numbered=life.numbered)
             following, same = _successor(whole, siblings[place + 1 :], by_unit[life.group[:3]])
             done.append(replace(whole, end=end_of(whole, following, same, boots)))
     return tuple(sorted(done, key=lambda life: life.first_at))
+
+
+def _of_same_manager(about: tuple[UnitEvent, ...], said: Sequence[WorkerEvent]) -> tuple[UnitEvent, ...]:
+    """Leave out what another manager says of its own unit of that name: a user's, or the system's."""
+    users = {_user_of(event.seen.origin) for event in said} - {None}
+    if len(users) != 1:
+        return about
+    return tuple(event for event in about if _user_of(event.seen.origin) in users | {None})
+
+
+_USER_MANAGER = re.compile(r"user@(\d+)\.service")  # systemd's units/user@.service.in
+
+
+def _user_of(origin: Origin) -> str | None:
+    """Whose manager an entry's process is under: a uid, "" for the system's; None where nothing shows it."""
+    place = origin.cgroup or (origin.unit if (origin.unit or "").startswith(("user@", "init.scope")) else None)
+    if place is None:
+        return None
+    found = _USER_MANAGER.search(place)
+    return found[1] if found is not None else ""
 
 
 def _successor(life: Life, later: Sequence[Life], unit: Sequence[Life]) -> tuple[Mark | None, bool]:
