@@ -63,7 +63,7 @@ _OURS = re.compile(r"(?:celery|billiard|kombu|multiprocessing)(?:\.|\Z)")
 _BARE_STAMP = re.compile(r"[\[\]()<>|\d\s:,.TZ+/-]*\Z")
 # A record of another format: some head, a boundary, then words that only Celery's own records begin with.
 _LOOSE = re.compile(
-    r"(?:\A|(?<=[\])>|:-] )|(?<=[\w\])>] [-|] ))(?="
+    r"(?:\A|(?<=[\w\])>|:-] )|(?<=\w:))(?="
     r"Task handler raised error: "
     r"|Task \S.*?\[[^\[\]]+\] (?:received\Z|succeeded |raised |retry: |ignored\Z|INTERNAL ERROR)"
     r"|Received task: |Got task from broker: |Task accepted: |Process ['\"]\S+['\"] pid:\d+ exited with "
@@ -72,6 +72,24 @@ _LOOSE = re.compile(
     r"|worker: (?:Warm|Cold) shutdown|Timed out waiting for UP message|Initiating Soft Shutdown|\S+@\S+ ready\.\Z)"
 )
 _MAX_HEAD = 200
+_MARKED = re.compile(r"[\])>|:-] \Z")
+# What the words of a head may be where no mark stands before the record: `12:00:09,123 ERROR celery.worker.request `.
+_HEAD_WORD = re.compile(
+    r"[\d:.,/+TZ-]*|UTC|GMT|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+    rf"|{_LEVEL_WORD.pattern}|(?:celery|billiard|kombu)(?:\.\w+)*|multiprocessing|{_PROCESS_WORD.pattern}"
+    r"|MainThread|Thread-\d+|\w+\.py(?::\d+)?|pid[:=]?\d+",
+    re.IGNORECASE,
+)
+_PUNCTUATION = "[](){}<>|:,-="
+# structlog's ConsoleRenderer: the event, then the logger's name in brackets, then pairs (structlog/dev.py).
+_TRAILING = re.compile(r"\s+\[(?P<logger>[A-Za-z_][\w.]*)\](?P<pairs>(?:\s+[\w.]+=(?:'[^']*'|\S+))*)\s*\Z")
+# logfmt: pairs all along, among them the level and the text.
+_LOGFMT = re.compile(r"""(?:\A|\s)(?P<key>[\w.@-]+)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s"]*))""")
+# Celery's own format with more behind it: a `worker_log_format` that goes on with `[%(task_id)s] ` or `%(name)s: `.
+_MORE_HEAD = re.compile(
+    r"(?:\[[^\[\]]{0,100}\] )*"
+    r"(?:\[?(?P<logger>(?:celery|billiard|kombu|multiprocessing)[\w.]*)(?::\d+)?(?:\]|:| [-|])? +)?(?=[\w-])"
+)
 # The two formatters of Django's own documentation ("Logging", `verbose` and `simple`): words without any bracket.
 _DJANGO = re.compile(
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) "
@@ -106,7 +124,9 @@ def record(message: str) -> Record | None:
                         eta=inner.eta,
                         prefixed=True,
                     )
-            return Record(text=text, process=match["process"], prefixed=True)
+            more = _MORE_HEAD.match(text)
+            start, logger = (more.end(), more["logger"] or "") if more is not None else (0, "")
+            return Record(text=text[start:], process=match["process"], logger=logger, prefixed=True)
     elif message.startswith("{"):
         return _json_record(message)
     return _loose_record(message)
@@ -120,16 +140,22 @@ def _loose_record(message: str) -> Record | None:
     django = _DJANGO.match(message)
     if django is not None:
         return Record(text=message[django.end() :].rstrip(), prefixed=True)
-    match = _LOOSE.search(message, 0, _MAX_HEAD + 4096)
+    if "=" in message and (pairs := _logfmt_record(message)) is not None:
+        return pairs
+    trailing = _TRAILING.search(message)
+    body = message if trailing is None else message[: trailing.start()]
+    match = _LOOSE.search(body, 0, _MAX_HEAD + 4096)
     if match is None or match.start() > _MAX_HEAD:
         return None
-    head = message[: match.start()]
+    head = body[: match.start()]
+    if trailing is not None:
+        head = f"{head}{trailing['logger']}{trailing['pairs']} | "
     if not _credible(head):
         return None
     process = _PROCESS_WORD.search(head)
     logger = _LOGGER_WORD.search(head)
     return Record(
-        text=message[match.start() :].rstrip(),
+        text=body[match.start() :].rstrip(),
         process=process[1] if process else "",
         logger=logger[0] if logger else "",
         prefixed=bool(head),
@@ -137,13 +163,29 @@ def _loose_record(message: str) -> Record | None:
 
 
 def _credible(head: str) -> bool:
-    """Whether the words before a record can be its log prefix: a stamp, or a level and no foreign logger's name."""
+    """Whether the words before a record can be its log prefix: a stamp, or a level and no foreign logger's name.
+
+    Where no mark stands before the record, or only a colon does, each of the words must be known.
+    """
     if not head or _BARE_STAMP.match(head):
         return True
     if not _LEVEL_WORD.search(head):
         return False
-    loggers = _LOGGER_WORD.findall(head)
-    return not loggers or any(_OURS.match(name) for name in loggers)
+    loggers = [name for name in _LOGGER_WORD.findall(head) if not name.endswith(".py")]
+    if loggers and not any(_OURS.match(name) for name in loggers):
+        return False
+    words = (word.strip(_PUNCTUATION) for word in re.split(r"\s+|:(?=\D)|(?<=[A-Za-z]):", head))
+    return _MARKED.search(head) is not None or all(map(_HEAD_WORD.fullmatch, words))
+
+
+def _logfmt_record(message: str) -> Record | None:
+    found = {
+        match["key"]: match["bare"] if match["quoted"] is None else match["quoted"].replace('\\"', '"')
+        for match in _LOGFMT.finditer(message)
+    }
+    if not found.keys() & {"level", "lvl", "severity", "levelname"} or not message.startswith(next(iter(found))):
+        return None
+    return _record_of(found)
 
 
 def _json_record(message: str) -> Record | None:
@@ -151,8 +193,11 @@ def _json_record(message: str) -> Record | None:
         found = msgspec.json.decode(message)
     except msgspec.DecodeError:
         return None
-    if not isinstance(found, dict):
-        return None
+    return _record_of(found) if isinstance(found, dict) else None
+
+
+def _record_of(found: dict[str, Any]) -> Record | None:
+    """Read a record whose parts have names."""
     inner = found.get("record")  # loguru's serialize=True nests everything under `record`
     if isinstance(inner, dict):
         found = {**inner, **{key: value for key, value in found.items() if key != "text"}}
@@ -163,9 +208,12 @@ def _json_record(message: str) -> Record | None:
     data = (
         data if isinstance(data, dict) else {}
     )  # celery/worker/strategy.py and celery/app/trace.py: extra={"data": …}
+    text, process = text.strip("\n"), _first_text(found, "process", "processName", "process_name", "proc") or ""
+    if (own := _DEFAULT.match(text)) is not None:  # a whole line of Celery's own format is the text
+        text, process = own["text"] or "", own["process"]
     return Record(
-        text=text.strip("\n"),
-        process=_first_text(found, "process", "processName", "process_name", "proc") or "",
+        text=text,
+        process=process,
         logger=_first_text(found, "logger", "name", "logger_name", "loggerName") or "",
         task_id=str(data.get("id") or _first_text(found, "task_id", "celery_task_id") or ""),
         task_name=str(data.get("name") or _first_text(found, "task_name", "celery_task_name") or ""),

@@ -32,6 +32,8 @@ _TAGGED: Final = (
         rf"{ISO_DATE}T{CLOCK_TIME}{OFFSET} (?P<host>\S+) "
         r"(?P<identifier>[^\s\[\]:]+(?=\[\d+\])|kernel|sudo)(?:\[(?P<pid>\d+)\])?:(?: |$)"
     ),
+    # journalctl -o short-unix
+    re.compile(rf"(?P<epoch>\d{{9,10}})\.(?P<fraction>\d{{6}}) (?P<host>\S+) {_TAG}"),
     # RFC 5424: <PRI>1 STAMP HOST APP-NAME PROCID MSGID STRUCTURED-DATA MSG
     re.compile(
         rf"<\d{{1,3}}>1 {ISO_DATE}T{CLOCK_TIME}{OFFSET} (?P<host>\S+) (?P<identifier>\S+) (?:(?P<pid>\d+)|\S+) \S+ "
@@ -49,6 +51,8 @@ _SINCE_BOOT: Final = re.compile(r"\[ *\d+\.\d{6}\] ")
 _SERVICE: Final = re.compile(rf"(?!{_LEVELS} )(?P<service>\w[\w.@-]*) *\|(?: |$)")
 # kubectl logs --prefix
 _POD: Final = re.compile(r"\[pod/(?P<pod>[\w.-]+)/(?P<box>[\w.-]+)\] ?")
+# stern: the pod's and the container's name; hence only where nearly all of a file's lines begin with such a pair
+_STERN: Final = re.compile(r"(?P<pod>[a-z0-9][a-z0-9.-]*-[a-z0-9]+) (?P<box>[a-z0-9][a-z0-9-]*)(?: |$)")
 # kubectl logs --timestamps, docker logs -t; the kubelet's files go on with the stream, and F (full) or P (part)
 _RUNTIME: Final = re.compile(rf"{ISO_DATE}T{CLOCK_TIME}{OFFSET}(?: (?:stdout|stderr) [FP])?(?: |$)")
 # Web consoles, ts(1) of moreutils: any line may begin so, hence only where all of a file's do
@@ -62,6 +66,8 @@ _OWN: Final = (
     re.compile(rf"{_OWN_HEAD}{ISO_DATE}[ T]{CLOCK_TIME}(?: ?{OFFSET}(?!\d))?"),
     re.compile(rf"{_OWN_HEAD}(?P<day>\d{{1,2}})/{_MONTH}/(?P<year>\d{{4}})[ :]{CLOCK_TIME}(?: ?{OFFSET}(?!\d))?"),
     re.compile(rf"\[?{_WEEKDAY} {_MONTH}{_DAY} {CLOCK_TIME} (?P<year>\d{{4}})"),
+    # logfmt
+    re.compile(rf"(?:[\w.]+=[^\s\"]* )*(?:time|ts|timestamp|asctime|t)=\"?{ISO_DATE}[ T]{CLOCK_TIME}(?:{OFFSET})?"),
 )
 _ISO: Final = re.compile(rf"{ISO_DATE}[ T]{CLOCK_TIME}(?: ?{OFFSET})?")
 
@@ -93,9 +99,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What all lines of a file begin with: the name of a service, the stamp of a collector."""
+    """What all lines of a file begin with: the name of a service, of a pod and its container, a collector's stamp."""
 
     services: bool = False
+    pods: bool = False
     collector: bool = False
 
     @classmethod
@@ -105,9 +112,12 @@ class Layout:
         services = sum(_SERVICE.match(line) is not None for line in lines) * 3 > len(lines) * 2
         if services:
             lines = [_SERVICE.sub("", line, count=1) for line in lines]
+        pods = sum(_STERN.match(line) is not None for line in lines) * 10 > len(lines) * 9
+        if pods:
+            lines = [_STERN.sub("", line, count=1) for line in lines]
         rest = [line[match.end() :] for line in lines if (match := _COLLECTOR.match(line)) is not None]
         collector = len(rest) * 10 > len(lines) * 9 and any(_BEHIND_COLLECTOR.match(text) for text in rest)
-        return cls(services=services, collector=collector)
+        return cls(services=services, pods=pods, collector=collector)
 
 
 def take_apart(text: str, layout: Layout) -> Line:
@@ -116,7 +126,7 @@ def take_apart(text: str, layout: Layout) -> Line:
     unit = None
     if layout.services and (match := _SERVICE.match(text)) is not None:
         unit, text = match["service"], text[match.end() :]
-    elif (match := _POD.match(text)) is not None:
+    elif (match := _POD.match(text) or (_STERN.match(text) if layout.pods else None)) is not None:
         unit, text = f"{match['pod']}/{match['box']}", text[match.end() :]
     if (tagged := _tagged(text, unit)) is not None:
         return tagged
@@ -169,7 +179,9 @@ def _object(text: str, outer: Stamp | None, unit: str | None) -> Line | None:
         return None
     if not isinstance(found, dict):
         return None
-    stamp = next((stamp for key in _TIME_KEYS if (stamp := _stamp_in(found.get(key))) is not None), None)
+    inner = found.get("record")  # loguru's serialize=True: {"text": …, "record": {"time": {"repr": …}, …}}
+    told = inner if isinstance(inner, dict) else found
+    stamp = next((stamp for key in _TIME_KEYS if (stamp := _stamp_in(told.get(key))) is not None), None)
     named, container = _container(found)
     inside = next((found[key] for key in _TEXT_KEYS if isinstance(found.get(key), str)), None)
     if inside is None or (named is None and not ("log" in found and "stream" in found)):
@@ -214,5 +226,7 @@ def _named(block: dict[str, Any], what: str) -> str | None:
 
 
 def _stamp_in(value: Any) -> Stamp | None:
+    if isinstance(value, dict):
+        value = value.get("repr")
     match = _ISO.match(value) if isinstance(value, str) else None
     return None if match is None else stamp_of(match)

@@ -62,8 +62,15 @@ class Stamp(NamedTuple):
 
 
 def stamp_of(match: re.Match[str]) -> Stamp:
-    """Read a match of patterns made of `ISO_DATE`, `CLOCK_TIME` and `OFFSET`; months may be English names."""
+    """Read a match of patterns made of `ISO_DATE`, `CLOCK_TIME` and `OFFSET`, or of a Unix time (`epoch`).
+
+    Months may be English names.
+    """
     found = match.groupdict()
+    if epoch := found.get("epoch"):
+        moment = datetime.fromtimestamp(int(epoch), UTC)
+        micros = int(found["fraction"])
+        return Stamp(*moment.timetuple()[:6], micros, 0)
     month = found["month"]
     return Stamp(
         int(year) if (year := found.get("year")) else None,
