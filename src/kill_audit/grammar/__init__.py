@@ -13,8 +13,8 @@ from kill_audit import events
 from kill_audit.entry import Batch, Origin, Question
 from kill_audit.events import MAX_TEXT, Seen, TaskLines
 from kill_audit.grammar import celery, kernel, systemd
-from kill_audit.grammar.columns import Gathered
 from kill_audit.grammar.frequent import sure_lines
+from kill_audit.grammar.gathered import Gathered
 from kill_audit.grammar.voice import Voice, voice_of
 
 SYSTEM: Mapping[Voice, Callable[[Seen, Mapping[str, str]], events.Event | None]] = {
@@ -32,20 +32,19 @@ SYSTEM: Mapping[Voice, Callable[[Seen, Mapping[str, str]], events.Event | None]]
 def recognise(batch: Batch, question: Question) -> tuple[TaskLines, tuple[tuple[int, events.Event], ...]]:
     """Recognise a batch: its task lines as columns, and its events with their rows, both in the batch's order.
 
-    Where the batch shows its messages as bytes (`message.parts`: rows, buffer, start, length), lines that surely say a
-    frequent thing, or nothing, are not looked at one by one.
+    Where the batch has its messages as bytes, lines that surely say a frequent thing, or nothing, never become text.
     """
     voices = _voices(batch, question)
     asked = voices != _NUMBERS[Voice.OTHER]
     lines = Gathered()
     found: list[tuple[int, events.Event]] = []
-    for part in getattr(batch.message, "parts", ()):
-        ours = np.flatnonzero(voices[part.rows] == _NUMBERS[Voice.SERVICE])
-        rows = part.rows[ours]
-        sure = sure_lines(part.buffer, part.start[ours], part.length[ours])
+    for raw in batch.raw:
+        services = np.flatnonzero(voices[raw.rows] == _NUMBERS[Voice.SERVICE])
+        rows = raw.rows[services]
+        sure = sure_lines(raw.buffer, raw.start[services], raw.length[services])
         asked[rows[sure.which]] = False
         asked[rows[sure.silent]] = False
-        lines.add_sure(rows, sure, part.buffer)
+        lines.add_sure(rows, sure, raw.buffer)
     for row in np.flatnonzero(asked).tolist():
         message = batch.message[row]
         if message is None:

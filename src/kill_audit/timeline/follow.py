@@ -18,6 +18,7 @@ from kill_audit.entry import Batch, Micros, Origin, Problem, Question
 from kill_audit.events import ENDINGS, Event, Line, TaskLines
 from kill_audit.grammar.celery import is_child
 from kill_audit.grammar.ids import hash_of
+from kill_audit.timeline.alive import SignsOfLife, Stream
 from kill_audit.timeline.catching import RECENT_SPAN, CatchUp, mark_of
 from kill_audit.timeline.hashes import Hashes
 from kill_audit.timeline.opened import OpenRun, OpenSegment
@@ -32,7 +33,6 @@ from kill_audit.timeline.partial import (
     version_numbers,
 )
 from kill_audit.timeline.plain import runtimes, sort_out
-from kill_audit.timeline.words import Words
 
 _SECOND = 1_000_000
 _MAIN_ONLY = (
@@ -69,7 +69,7 @@ class Follower:
         self._stretches: dict[tuple[str, str, str, str | None], list[int]] = {}
         self._problems: list[Problem] = []
         self._groups: dict[Origin, Group] = {}
-        self._streams: dict[tuple[str, int, str], Group] = {}
+        self._streams: dict[Stream, Group] = {}
         self._current: dict[tuple[Group, int], OpenSegment] = {}
         self._latest: dict[Group, OpenSegment] = {}
         self._closed: list[OpenSegment] = []
@@ -86,6 +86,10 @@ class Follower:
         self._runtimes: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
         self._multi: set[tuple[Group, str]] = set()
         self._vouched = True
+        # Of the batch that is being followed: its plain runs, what else its lines show, and the row gone through.
+        self._catch: CatchUp
+        self._signs: SignsOfLife
+        self._row: int
 
     # -- feeding -----------------------------------------------------------
 
@@ -100,7 +104,7 @@ class Follower:
         told = (row for row, event in found if isinstance(event, events.WorkerEvent))
         sorted_out = sort_out(batch, lines, groups, told, self._met())
         self._catch = CatchUp(batch, lines, sorted_out.tracks, self._segment)
-        self._words = Words(batch, lines, groups)
+        self._signs = SignsOfLife(batch, lines, groups)
         for segment in self._current.values():
             self._catch.watch(segment, [due for due, _ in segment.waiting])
         place = 0
@@ -118,9 +122,9 @@ class Follower:
         self._finished.add_all(sorted_out.hashes)
         for key, counts in runtimes(lines, sorted_out.tracks).items():
             self._runtimes[key].update(dict(counts))
-        self._streams.update(self._words.streams())
-        self._child_pids.update(self._words.child_pids())
-        self._words.settle(self._busy)
+        self._streams.update({stream: group for stream, (_, group) in self._signs.streams.items()})
+        self._child_pids.update(self._signs.child_pids())
+        self._signs.settle(self._busy)
 
     def _own_group(self, origin: Origin) -> Group | None:
         """Give the unit's run that an origin names; None if it names none, and other lines have to tell."""
@@ -157,8 +161,8 @@ class Follower:
         if origin.stream_id is not None:
             key = (group.boot, batch.pid[row], origin.stream_id)
             if origin.unit is None:
-                self._streams.update(self._words.streams(row))
-                return self._streams.get(key)
+                first, whose = self._signs.streams.get(key, (row, group))
+                return whose if first < row else self._streams.get(key)
             self._streams[key] = group
         return group if origin.unit is not None or not origin.vouched else None
 
@@ -257,12 +261,11 @@ class Follower:
             self._keep_recent(segment, since=event.at - RECENT_SPAN)
             if isinstance(event, events.ChildExited):
                 return replace(
-                    event, heard_at=self._words.take_heard(self._busy, segment.group, event.child, self._row)
+                    event, heard_at=self._signs.take_heard(self._busy, segment.group, event.child, self._row)
                 )
         return event
 
     # -- task lines --------------------------------------------------------
-    # -----------------------------------------------------------------------------------------------------
 
     def _line(self, batch: Batch, lines: TaskLines, line: int) -> None:
         row, kind, process = int(lines.row[line]), Line(int(lines.kind[line])), lines.process[line]
@@ -453,7 +456,6 @@ class Follower:
             segment.recent.append((self._row, run))
 
     # -- the result --------------------------------------------------------
-    # ----------------------------------------------------------------------------------------------------
 
     def partial(self, source: str) -> Partial:
         """Say what the source holds; call once, after the last batch."""

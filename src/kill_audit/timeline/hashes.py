@@ -26,9 +26,19 @@ class Hashes:
 
     def add_all(self, many: npt.NDArray[np.uint64]) -> None:
         """Add hashes, distinct and none of them among those that are here."""
-        self._many = np.sort(np.concatenate([self._many, many]))
+        self._many = np.sort(np.concatenate([self._many, many]), kind="stable")  # which merges what is ascending
 
     def joined(self, more: Iterable[int]) -> npt.NDArray[np.uint64]:
         """Give all hashes and some more, each once, ascending."""
-        few = np.fromiter(self._few.union(more), np.uint64)
-        return self._many if not len(few) else np.unique(np.concatenate([self._many, few]))
+        few = np.array(sorted(self._few.union(more)), np.uint64)
+        few = few[~among(few, self._many)]
+        return np.insert(self._many, np.searchsorted(self._many, few), few) if len(few) else self._many
+
+
+def among(hashes: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Tell which hashes are among some that are ascending."""
+    if not len(known):
+        return np.zeros(len(hashes), np.bool_)
+    place = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+    found: npt.NDArray[np.bool_] = known[place] == hashes
+    return found

@@ -19,10 +19,9 @@ import numpy.typing as npt
 
 from kill_audit.entry import Batch
 from kill_audit.events import Line, TaskLines
+from kill_audit.grammar.windows import Flags, Ints
+from kill_audit.timeline.hashes import among
 from kill_audit.timeline.partial import Group, bucket_top_s, runtime_bucket
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _ALL_GROUPS: Final = -1
 _BUCKETS: Final = 160  # the last one ends after 34 years
@@ -84,12 +83,12 @@ def sort_out(
     numbers = _numbers(groups)
     group = numbers[np.asarray(batch.origin, np.int64)[lines.row]]
     received, ended = _pairs(lines, group)
-    new = ~_among(lines.id_hash[received], met)
+    new = ~among(lines.id_hash[received], met)
     received, ended = received[new], ended[new]
     quiet = ~_divided(lines, group, received, ended, batch, numbers, events)
     received, ended = received[quiet], ended[quiet]
     plain = np.sort(lines.id_hash[received])
-    counted = _among(lines.id_hash, plain) | ((lines.kind == Line.HEARD) & (group >= 0))
+    counted = among(lines.id_hash, plain) | ((lines.kind == Line.HEARD) & (group >= 0))
     return Sorted(
         tracks=tuple(_tracks(batch, lines, group, groups, numbers, received, ended)),
         others=np.flatnonzero(~counted),
@@ -116,15 +115,6 @@ def _pairs(lines: TaskLines, group: Ints) -> tuple[Ints, Ints]:
     alike = np.minimum.reduceat(of, first) == np.maximum.reduceat(of, first)
     good = between & alike & (of[first] >= 0) & (kind[first] == Line.RECEIVED) & np.isin(kind[last], _PLAIN_ENDS)
     return named[first[good]], named[last[good]]
-
-
-def _among(hashes: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64]) -> Flags:
-    """Tell which hashes are among some that are ascending."""
-    if not len(known):
-        return np.zeros(len(hashes), np.bool_)
-    place = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-    found: Flags = known[place] == hashes
-    return found
 
 
 def _divided(

@@ -15,11 +15,12 @@ from kill_audit.events import ENDINGS, Line, TaskLines
 from kill_audit.grammar.celery import is_child
 from kill_audit.timeline.partial import Group
 
+Stream = tuple[str, int, str]  # a boot, a pid, and journald's number of what the process writes to
 _ALIVE = (Line.HEARD, Line.SPOKE)
 _TELLING = np.array([kind in (*_ALIVE, *ENDINGS) for kind in range(max(Line) + 1)], np.bool_)  # by the line's kind
 
 
-class Words:
+class SignsOfLife:
     """The task lines of a batch whose origins name their unit's run."""
 
     def __init__(self, batch: Batch, lines: TaskLines, groups: Sequence[Group | None]) -> None:
@@ -37,14 +38,17 @@ class Words:
 
     # -- streams ---------------------------------------------------------------
 
-    def streams(self, row: int | None = None) -> Mapping[tuple[str, int, str], Group]:
-        """Tell whose process a stream is: by boot, pid and stream, from lines before `row` (None: all)."""
-        known = np.flatnonzero((self._group >= 0) & ((self._lines.row < row) if row is not None else True))
-        found: dict[tuple[str, int, str], Group] = {}
-        for pair in np.unique(self._origin[known] << 32 | self._pid[known]).tolist():
+    @cached_property
+    def streams(self) -> Mapping[Stream, tuple[int, Group]]:
+        """Whose process each stream is, and in which row that is first seen."""
+        known = np.flatnonzero(self._group >= 0)
+        pairs, first = np.unique(self._origin[known] << 32 | self._pid[known], return_index=True)
+        found: dict[Stream, tuple[int, Group]] = {}
+        for pair, place in zip(pairs.tolist(), first.tolist(), strict=True):
             origin, group = self._batch.origins[pair >> 32], self._groups[pair >> 32]
             if origin.stream_id is not None and origin.unit is not None and group is not None:
-                found[group.boot, pair & 0xFFFF_FFFF, origin.stream_id] = group
+                stream = group.boot, pair & 0xFFFF_FFFF, origin.stream_id
+                found.setdefault(stream, (int(self._lines.row[known[place]]), group))
         return found
 
     # -- pool processes ----------------------------------------------------------
