@@ -7,7 +7,11 @@ Times are microseconds since the epoch, UTC, as journald keeps them (`__REALTIME
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 BATCH_ENTRIES = 65_536  # a batch never holds more entries, so that a scan's memory does not grow with its source
 
@@ -42,6 +46,16 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RawMessages:
+    """Messages as bytes: that of `rows[i]` (ascending) is `length[i]` bytes of `buffer`, from `start[i]` on."""
+
+    buffer: "npt.NDArray[np.uint8]"
+    rows: "npt.NDArray[np.int64]"
+    start: "npt.NDArray[np.int64]"
+    length: "npt.NDArray[np.int64]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """At most `BATCH_ENTRIES` entries in the order of their source; column i of each sequence is entry i.
 
@@ -49,6 +63,7 @@ class Batch:
     `origin`: index into `origins`. `message`: text with invalid UTF-8 as backslash escapes, None where the source has
     no text for it (`journalctl -o json` without `--all` prints null). `cursor`: `__CURSOR`, or for text `FILE:LINE`.
     `fields`: every other field of an entry that the readers keep (see `DETAIL_FIELDS`), as text.
+    `raw`: messages as bytes as well, where the source has them so; no row is in two parts of it, and some are in none.
     """
 
     realtime: Sequence[Micros]
@@ -59,6 +74,7 @@ class Batch:
     message: Sequence[str | None]
     cursor: Sequence[str]
     fields: Sequence[Mapping[str, str]]
+    raw: tuple[RawMessages, ...] = ()
 
     def __len__(self) -> int:
         """The number of entries."""

@@ -4,9 +4,13 @@ Rules of this file: no causes, no patterns. `grammar` makes these, `timeline` an
 Every event keeps where it was seen, so that every claim can point at its journal entry.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
 
 from kill_audit.entry import Micros, Origin
 
@@ -44,21 +48,53 @@ class Line(IntEnum):
 ENDINGS = frozenset({Line.SUCCEEDED, Line.RAISED, Line.RETRIED, Line.REJECTED, Line.IGNORED, Line.DISCARDED})
 
 
+class Coded(Sequence[str]):
+    """Texts of which few are distinct: each row's place in `words`. A place below 0 is the empty text."""
+
+    def __init__(self, codes: npt.NDArray[np.int32], words: Sequence[str]) -> None:
+        self.codes = codes
+        self.words = words
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Coded":
+        """Number texts as they are met."""
+        places: dict[str, int] = {}
+        codes = [places.setdefault(text, len(places)) for text in texts]
+        return cls(np.array(codes, np.int32), tuple(places))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+        if isinstance(place, slice):
+            return Coded(self.codes[place], self.words)
+        code = int(self.codes[place])
+        return self.words[code] if code >= 0 else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskLines:
     """The task lines of a batch as columns, in its order.
 
-    `row`: place in the batch. `kind`: a `Line`. `process`: as the line names it (`MainProcess`, `ForkPoolWorker-2`),
-    "" where it does not. `number`: seconds run (SUCCEEDED), seconds until the retried message is due (RETRIED), the
-    epoch second until which it waits (WAITING), the child's pid (ACCEPTED); 0 where the line does not say.
+    `row`: place in the batch. `kind`: a `Line`. `id_hash`: see `ids.hash_of`. `process`: as the line names it
+    (`MainProcess`, `ForkPoolWorker-2`), "" where it does not. `number`: seconds run (SUCCEEDED), seconds until the
+    retried message is due (RETRIED), the epoch second until which it waits (WAITING), the child's pid (ACCEPTED); 0
+    where the line does not say.
     """
 
-    row: Sequence[int]
-    kind: Sequence[int]
+    row: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.int8]
     task_id: Sequence[str]
-    task_name: Sequence[str]
-    process: Sequence[str]
-    number: Sequence[float]
+    id_hash: npt.NDArray[np.uint64]
+    task_name: Coded
+    process: Coded
+    number: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

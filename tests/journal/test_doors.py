@@ -9,7 +9,7 @@ import pytest
 from journal_entries import EVERYTHING, RECORDINGS, REMOTE, Entry, MakeJournal, export_entry, journalctl, read
 
 from kill_audit.entry import Batch
-from kill_audit.journal import columns, open_sources
+from kill_audit.journal import columns, mapped, open_sources
 
 pytestmark = pytest.mark.journal
 
@@ -118,7 +118,8 @@ def test_no_door_makes_a_batch_larger_than_its_limit(
     (tmp_path / "text").write_bytes(journalctl("--file", str(journal), "--all", "-o", "short-iso"))
     (source,) = open_sources(files=[str(tmp_path / form)])
     whole, _ = read(source)
-    monkeypatch.setattr(columns, "BATCH_ENTRIES", 7)
+    for room in (columns, mapped):
+        monkeypatch.setattr(room, "BATCH_ENTRIES", 7)
     sizes = [len(batch) for batch in source.batches(EVERYTHING) if isinstance(batch, Batch)]
     assert (set(sizes[:-1]), sum(sizes)) == ({7}, len(whole))
     assert read(source)[0] == whole

@@ -16,7 +16,7 @@ from typing import Self
 
 import pytest
 import zstandard
-from journal_entries import RECORDINGS, MakeJournal, read
+from journal_entries import EVERYTHING, RECORDINGS, MakeJournal, read, sorted_out
 
 from kill_audit.entry import Question
 from kill_audit.errors import SourceError
@@ -144,9 +144,8 @@ def test_without_any_means_to_read_a_journal_the_packages_are_named(
     """Neither systemd-python nor journalctl: the hint says what to install."""
     monkeypatch.setitem(sys.modules, "systemd._reader", None)
     monkeypatch.setenv("PATH", "")
-    (source,) = open_sources(files=[str(journal)])
     with pytest.raises(SourceError, match="no means to read") as refused:
-        read(source)
+        sorted_out(native.read_native(str(journal), EVERYTHING))
     assert "apt install python3-systemd" in refused.value.hint
 
 
@@ -196,8 +195,7 @@ def test_of_a_damaged_entry_the_fields_that_can_be_read_are_kept(
 ) -> None:
     """One bad field does not cost the message, and one bad entry not the next."""
     monkeypatch.setattr(native, "import_reader", lambda: DamagedReader)
-    (source,) = open_sources(files=[str(journal)])
-    entries, problems = read(source)
+    entries, problems = sorted_out(native.read_native(str(journal), EVERYTHING))
     assert [(entry.message, entry.realtime, entry.cursor) for entry in entries] == [
         ("saved", 5, "c"), ("saved", 5, "c"), ("whole", 5, "c"),
     ]  # fmt: skip

@@ -33,7 +33,7 @@ class Reading:
     assume_timezone: str | None = None
     assume_year: int | None = None
     utc: bool = False
-    reader: str = "systemd"
+    reader: str = "auto"
     quiet: bool = False
     verbose: bool = False
     settle: str | None = None
@@ -99,10 +99,10 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--assume-year", type=int, metavar="YEAR", help="Year of dates in text without one."),
             click.option(
                 "--reader",
-                type=click.Choice(["systemd", "auto", "columns"]),
-                default="systemd",
+                type=click.Choice(["auto", "columns", "systemd"]),
+                default="auto",
                 show_default=True,
-                help="What reads .journal files: libsystemd, columns (without it), or auto (columns where they can).",
+                help="What reads .journal files: columns, libsystemd, or auto (libsystemd what columns cannot).",
             ),
             click.option("--utc", is_flag=True, help="Understand and show times in UTC."),
             click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr."),

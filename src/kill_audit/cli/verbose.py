@@ -9,12 +9,12 @@ from click.core import ParameterSource
 
 from kill_audit import when
 from kill_audit.cli.configuration import keys_of
-from kill_audit.cli.reading import Evidence, Scans
+from kill_audit.cli.reading import Evidence
+from kill_audit.render.printable import printable
 
 if TYPE_CHECKING:
     from kill_audit.cli.options import Reading
     from kill_audit.config import Settings
-    from kill_audit.entry import Source
 
 
 def tell(asked: "Reading", evidence: Evidence) -> None:
@@ -63,12 +63,7 @@ def _window(asked: "Reading", evidence: Evidence) -> Iterator[str]:
 
 
 def _sources(evidence: Evidence) -> Iterator[str]:
-    """Say of each source what it holds and what reads it; it is looked at where it will be read, in a child."""
-    found = Scans(quiet=True).run(_described, [(source,) for source in evidence.sources], lambda _, reason: reason)
-    for source, how in zip(evidence.sources, found, strict=True):
-        yield f"reads {source.name}: {how}"
-
-
-def _described(item: "tuple[Source]") -> str:
-    described = getattr(item[0], "described", None)
-    return "as it is" if described is None else str(described())
+    """Say of each source what it holds and what reads it."""
+    for source in evidence.sources:
+        described = getattr(source, "described", None)
+        yield printable(f"reads {source.name}: {'as it is' if described is None else described()}")

@@ -6,10 +6,15 @@ become rows of columns, never an object each. Everything else worth knowing beco
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+import numpy.typing as npt
+
 from kill_audit import events
 from kill_audit.entry import Batch, Origin, Question
 from kill_audit.events import MAX_TEXT, Seen, TaskLines
 from kill_audit.grammar import celery, kernel, systemd
+from kill_audit.grammar.frequent import sure_lines
+from kill_audit.grammar.gathered import Gathered
 from kill_audit.grammar.voice import Voice, voice_of
 
 SYSTEM: Mapping[Voice, Callable[[Seen, Mapping[str, str]], events.Event | None]] = {
@@ -25,26 +30,49 @@ SYSTEM: Mapping[Voice, Callable[[Seen, Mapping[str, str]], events.Event | None]]
 
 
 def recognise(batch: Batch, question: Question) -> tuple[TaskLines, tuple[tuple[int, events.Event], ...]]:
-    """Recognise a batch: its task lines as columns, and its events with their rows, both in the batch's order."""
-    columns: tuple[list[int], list[int], list[str], list[str], list[str], list[float]] = ([], [], [], [], [], [])
+    """Recognise a batch: its task lines as columns, and its events with their rows, both in the batch's order.
+
+    Where the batch has its messages as bytes, lines that surely say a frequent thing, or nothing, never become text.
+    """
+    voices = _voices(batch, question)
+    asked = voices != _NUMBERS[Voice.OTHER]
+    lines = Gathered()
     found: list[tuple[int, events.Event]] = []
-    voices: dict[tuple[int, bool], Voice] = {}
-    for row, message in enumerate(batch.message):
+    for raw in batch.raw:
+        services = np.flatnonzero(voices[raw.rows] == _NUMBERS[Voice.SERVICE])
+        rows = raw.rows[services]
+        sure = sure_lines(raw.buffer, raw.start[services], raw.length[services])
+        asked[rows[sure.which]] = False
+        asked[rows[sure.silent]] = False
+        lines.add_sure(rows, sure, raw.buffer)
+    for row in np.flatnonzero(asked).tolist():
+        message = batch.message[row]
         if message is None:
             continue
-        code, pid = batch.origin[row], batch.pid[row]
-        voice = voices.get((code, pid == 1))
-        if voice is None:
-            voice = voices[code, pid == 1] = _voice(batch.origins[code], pid, question)
+        voice = _VOICES[voices[row]]
         if voice is Voice.SERVICE:
-            _service_line(batch, row, message, columns, found)
-        elif voice is not Voice.OTHER:
+            _service_line(batch, row, message, lines, found)
+        else:
             event = SYSTEM[voice](_seen(batch, row, message), batch.fields[row])
             if event is not None:
                 found.append((row, event))
-    rows, kinds, ids, names, processes, numbers = columns
-    lines = TaskLines(row=rows, kind=kinds, task_id=ids, task_name=names, process=processes, number=numbers)
-    return lines, tuple(found)
+    return lines.taken(), tuple(found)
+
+
+_VOICES = tuple(Voice)
+_NUMBERS: Mapping[Voice, int] = {voice: number for number, voice in enumerate(_VOICES)}
+_PIDS = 3  # that matter to `voice_of`: none, PID 1, any other
+
+
+def _voices(batch: Batch, question: Question) -> npt.NDArray[np.int8]:
+    """Tell who speaks in each row, as a place in `_VOICES`."""
+    pids = np.minimum(np.asarray(batch.pid, np.int64), _PIDS - 1)
+    speakers = np.asarray(batch.origin, np.int64) * _PIDS + pids
+    voices = np.zeros(len(batch.origins) * _PIDS, np.int8)
+    for speaker in np.unique(speakers).tolist():
+        code, pid = divmod(speaker, _PIDS)
+        voices[speaker] = _NUMBERS[_voice(batch.origins[code], pid, question)]
+    return voices[speakers]
 
 
 def _voice(origin: Origin, pid: int, question: Question) -> Voice:
@@ -55,11 +83,7 @@ def _voice(origin: Origin, pid: int, question: Question) -> Voice:
 
 
 def _service_line(
-    batch: Batch,
-    row: int,
-    message: str,
-    columns: tuple[list[int], list[int], list[str], list[str], list[str], list[float]],
-    found: list[tuple[int, events.Event]],
+    batch: Batch, row: int, message: str, lines: Gathered, found: list[tuple[int, events.Event]]
 ) -> None:
     recognised = celery.recognise(message, lambda: _seen(batch, row, message))
     if recognised is None:
@@ -70,13 +94,7 @@ def _service_line(
     said, made = recognised
     for one in made:
         if isinstance(one, celery.TaskLine):
-            rows, kinds, ids, names, processes, numbers = columns
-            rows.append(row)
-            kinds.append(int(one.kind))
-            ids.append(one.task_id)
-            names.append(one.task_name)
-            processes.append(said.process)
-            numbers.append(one.number)
+            lines.add(row, one, said.process)
         else:
             found.append((row, one))
 

@@ -5,26 +5,32 @@ by `fragile` that reading it may end the process, and is opened in the process t
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import BinaryIO
 
-from kill_audit.entry import Source
 from kill_audit.journal.boots import in_boot
 from kill_audit.journal.choosing import Reader
-from kill_audit.journal.files import FileSource, Workspace, distinct, file_sources, folder_sources, stream_source
+from kill_audit.journal.files import (
+    FileSource,
+    Found,
+    Workspace,
+    distinct,
+    file_sources,
+    folder_sources,
+    stream_source,
+)
 from kill_audit.journal.host import open_host
 
-__all__ = ["Reader", "in_boot", "open_host", "open_sources", "read_by"]
+__all__ = ["Found", "Reader", "in_boot", "open_host", "open_sources", "read_by"]
 
 
-def read_by(sources: Iterable[Source], reader: Reader) -> tuple[Source, ...]:
+def read_by(sources: Iterable[Found], reader: Reader) -> tuple[Found, ...]:
     """Choose what reads the journal files among the sources."""
-    return tuple(replace(one, reader=reader) if isinstance(one, FileSource) else one for one in sources)
+    return tuple(one.read_by(reader) if isinstance(one, FileSource) else one for one in sources)
 
 
 def open_sources(
     *, files: Sequence[str] = (), directories: Sequence[str] = (), stdin: BinaryIO | None = None
-) -> tuple[Source, ...]:
+) -> tuple[Found, ...]:
     """Find the sources that the command line names, and tell by their content what they hold.
 
     Args:

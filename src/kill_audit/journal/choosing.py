@@ -1,10 +1,14 @@
-"""Which reader reads a `.journal` file: by columns, or libsystemd."""
+"""Which reader reads a `.journal` file: by columns, or libsystemd.
+
+libsystemd may abort its process on a damaged file, so the choice is made before a file is read: what is left to
+libsystemd is read in a child by itself.
+"""
 
 from collections.abc import Iterator
 from enum import StrEnum
 
 from kill_audit.entry import Batch, Problem, Question
-from kill_audit.journal.layout import UnmappableError
+from kill_audit.journal.layout import JournalFile, UnmappableError
 from kill_audit.journal.mapped import MappedJournal
 from kill_audit.journal.native import read_native
 
@@ -37,16 +41,14 @@ def read_journal(path: str, question: Question, reader: Reader = Reader.AUTO) ->
     yield from read_native(path, question)
 
 
-def how_read(path: str, reader: Reader) -> str:
-    """Say what reads a `.journal` file: `by columns`, or by libsystemd and why.
+def why_not_by_columns(path: str) -> str | None:
+    """Say why libsystemd has to read a file; None if it need not.
 
     Raises:
         OSError: the file cannot be opened.
     """
-    if reader is Reader.SYSTEMD:
-        return "by libsystemd"
     try:
-        MappedJournal(path)
+        JournalFile(path).entries()
     except UnmappableError as error:
-        return f"not by columns: {error}" if reader is Reader.COLUMNS else f"by libsystemd (not by columns: {error})"
-    return "by columns"
+        return str(error)
+    return None

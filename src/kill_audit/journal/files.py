@@ -8,13 +8,13 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from kill_audit.entry import Batch, Problem, Question
 from kill_audit.errors import SourceError
-from kill_audit.journal.choosing import Reader, how_read, read_journal
+from kill_audit.journal.choosing import Reader, read_journal, why_not_by_columns
 from kill_audit.journal.export import read_export
 from kill_audit.journal.jsonlines import read_json
 from kill_audit.journal.opening import HEAD_BYTES, Kind, kind_of, unpacked
@@ -37,19 +37,42 @@ class FileSource:
     """One file that holds entries of one kind, packed or not.
 
     `unpack_in`: a folder of this run's own, for a packed journal file, which can only be read unpacked. `reader`: what
-    reads a journal file.
+    reads a journal file; `why` says why it is libsystemd, where the file left no choice.
     """
 
     name: str
     path: str
     kind: Kind
     unpack_in: str | None = None
-    reader: Reader = Reader.SYSTEMD
+    reader: Reader = Reader.AUTO
+    why: str | None = None
 
     @property
     def fragile(self) -> bool:
         """Whether reading it may end the process: libsystemd aborts on some damaged files."""
-        return self.kind is Kind.JOURNAL
+        return self.kind is Kind.JOURNAL and self.reader is not Reader.COLUMNS
+
+    def described(self) -> str:
+        """Say what it holds and what reads it: `journal file, by columns`."""
+        if self.kind is not Kind.JOURNAL:
+            return str(self.kind.value)
+        match self.reader:
+            case Reader.COLUMNS:
+                return "journal file, by columns"
+            case Reader.SYSTEMD:
+                return "journal file, by libsystemd" + (f" (not by columns: {self.why})" if self.why else "")
+            case Reader.AUTO:
+                return "packed journal file, by columns if they can"
+
+    def read_by(self, reader: Reader) -> "FileSource":
+        """Choose what reads it; `auto` is decided here and now, unless the file is packed."""
+        if reader is not Reader.AUTO or self.kind is not Kind.JOURNAL or self.unpack_in is not None:
+            return replace(self, reader=reader)
+        try:
+            why = why_not_by_columns(self.path)
+        except OSError:  # gone by now, which is told when it is read
+            return self
+        return replace(self, reader=Reader.COLUMNS if why is None else Reader.SYSTEMD, why=why)
 
     def batches(self, question: Question) -> Iterator[Batch | Problem]:
         """Yield the entries of the span that `question` reads, and problems where they are met.
@@ -74,17 +97,6 @@ class FileSource:
             yield _NO_PERMISSION
         except FileNotFoundError:
             yield Problem(code="damaged", detail="was there at first, and was gone when it was to be read")
-
-    def described(self) -> str:
-        """Say what it holds and what reads it: `journal file, by columns`."""
-        if self.kind is not Kind.JOURNAL:
-            return str(self.kind.value)
-        if self.unpack_in is not None:
-            return f"packed {self.kind.value}, by {self.reader}"
-        try:
-            return f"{self.kind.value}, {how_read(self.path, self.reader)}"
-        except OSError as error:
-            return f"{self.kind.value}: {error.strerror}"
 
     def _stream(self, question: Question) -> Iterator[Batch | Problem]:
         with unpacked(self.path) as (file, layer):
@@ -137,6 +149,9 @@ class ProblemSource:
         yield from self.problems
 
 
+Found = FileSource | ProblemSource
+
+
 class Workspace:
     """A private folder for what has to be kept in files while a run lasts; made when first needed, removed at exit.
 
@@ -160,7 +175,7 @@ class Workspace:
         return file.name
 
 
-def file_sources(patterns: Iterable[str], workspace: Workspace) -> Iterator[FileSource | ProblemSource]:
+def file_sources(patterns: Iterable[str], workspace: Workspace) -> Iterator[Found]:
     """Yield a source for each file named by a path or a glob pattern.
 
     Raises:
@@ -179,7 +194,7 @@ def file_sources(patterns: Iterable[str], workspace: Workspace) -> Iterator[File
             yield from (_among_others(path, workspace) for path in found)
 
 
-def folder_sources(folder: str, workspace: Workspace) -> Iterator[FileSource | ProblemSource]:
+def folder_sources(folder: str, workspace: Workspace) -> Iterator[Found]:
     """Yield a source for each journal file of a folder, and of its folders of machines and namespaces.
 
     Raises:
@@ -218,7 +233,7 @@ def stream_source(stream: BinaryIO, workspace: Workspace, name: str = "-") -> Fi
     return _source(name, workspace.keep(stream), workspace)
 
 
-def distinct(sources: Iterable[FileSource | ProblemSource]) -> Iterator[FileSource | ProblemSource]:
+def distinct(sources: Iterable[Found]) -> Iterator[Found]:
     """Leave out a file that was named before, under whatever name (the same device and inode)."""
     seen = set()
     for source in sources:
@@ -256,7 +271,7 @@ def _named(path: str, workspace: Workspace) -> FileSource:
         raise SourceError(f"{path}: {error.strerror}") from error
 
 
-def _among_others(path: str, workspace: Workspace) -> FileSource | ProblemSource:
+def _among_others(path: str, workspace: Workspace) -> Found:
     try:
         return _source(path, path, workspace)
     except PermissionError:

@@ -13,9 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from kill_audit.entry import Problem, Source
+from kill_audit.entry import Problem
 from kill_audit.errors import SourceError
-from kill_audit.journal.files import MAY_READ, FileSource, ProblemSource, distinct, journal_files, journal_folders
+from kill_audit.journal.files import (
+    MAY_READ,
+    FileSource,
+    Found,
+    ProblemSource,
+    distinct,
+    journal_files,
+    journal_folders,
+)
 from kill_audit.journal.opening import Kind
 
 _THIS_HOST: Final = "/"
@@ -33,7 +41,7 @@ _ONLY_VOLATILE: Final = (
 
 def open_host(
     *, user: bool = False, namespace: str | None = None, merge: bool = False, root: str | None = None
-) -> tuple[Source, ...]:
+) -> tuple[Found, ...]:
     """Find the files of this host's journal, one source each.
 
     Unlike journalctl it reads the namespaces of this machine too when none is named, and the default namespace along
@@ -53,7 +61,7 @@ def open_host(
     persistent = _places(top / _PERSISTENT, machine, namespace, merge=merge)
     volatile = _places(top / _VOLATILE, machine, namespace, merge=merge)
     found: list[Path] = []
-    sources: list[FileSource | ProblemSource] = []
+    sources: list[Found] = []
     for place in (*persistent, *volatile):
         files, readable = _files(place, user=user)
         found += files
@@ -109,9 +117,7 @@ def _files(place: Path, *, user: bool) -> tuple[list[Path], list[Path]]:
     return files, [path for path in files if os.access(path, os.R_OK)]
 
 
-def _refuse_nothing(
-    top: Path, found: Sequence[Path], sources: Sequence[FileSource | ProblemSource], *, user: bool
-) -> None:
+def _refuse_nothing(top: Path, found: Sequence[Path], sources: Sequence[Found], *, user: bool) -> None:
     places = f"{top / _PERSISTENT} or {top / _VOLATILE}"
     if not found and user:
         raise SourceError(

@@ -1,7 +1,7 @@
 """One `.journal` file by columns: its entries and items as numpy arrays over the mapped file, without libsystemd.
 
 Numbers become columns at once. Texts stay where they lie: a batch's messages, cursors and other fields are sequences
-that make a text when it is asked for, and `Texts` shows the messages' bytes to whoever can do without a text. Every
+that make a text when it is asked for, and `raw` shows the messages' bytes to whoever can do without a text. Every
 entry is read and masked by its own time; nothing is sought, as clocks step back (systemd issue 43805).
 
 What is damaged in a way that leaves the entries' order unknown, or has a feature that is not known here, is for
@@ -10,13 +10,12 @@ libsystemd to read; a damaged entry is a problem, and the others are read.
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from kill_audit.entry import BATCH_ENTRIES, Batch, Origin, Problem, Question
+from kill_audit.entry import BATCH_ENTRIES, Batch, Origin, Problem, Question, RawMessages
 from kill_audit.journal.columns import (
     NO_FIELDS,
     ORIGIN_FIELDS,
@@ -63,24 +62,6 @@ class _Lazy(Sequence[Made_co]):
 
     def __iter__(self) -> Iterator[Made_co]:
         return map(self._make, range(self._size))
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Messages as bytes: those of `rows` (ascending) begin in `buffer` at `start` and have `length` bytes each."""
-
-    rows: npt.NDArray[np.intp]
-    buffer: npt.NDArray[np.uint8]
-    start: npt.NDArray[np.int64]
-    length: npt.NDArray[np.int64]
-
-
-class Texts(_Lazy[str | None]):
-    """The messages of a batch. `parts` shows nearly all as bytes; a row that is in none of them must be asked for."""
-
-    def __init__(self, size: int, make: Callable[[int], str | None], parts: tuple[Part, ...]) -> None:
-        super().__init__(size, make)
-        self.parts = parts
 
 
 class MappedJournal:
@@ -240,23 +221,24 @@ class _Rows:
             pid=_ints(pid),
             origin=_ints(code),
             origins=origins,
-            message=self._texts(message, packed),
+            message=_Lazy(len(entries), _Messages(values, message)),
             cursor=_Lazy(len(entries), _Cursors(self._file, entries)),
             fields=_Lazy(len(entries), details),
+            raw=tuple(self._raw(message, packed)),
         )
         self._reset()
         return batch
 
-    def _texts(self, message: Offsets, packed: npt.NDArray[np.bool_]) -> Texts:
+    def _raw(self, message: Offsets, packed: npt.NDArray[np.bool_]) -> Iterator[RawMessages]:
         file = self._file
         plain = np.flatnonzero((message > 0) & ~packed)
         begin = message[plain] + file.payload + _PREFIX
         end = message[plain] + file.words[message[plain] // 8 + 1].astype(np.int64)
-        parts = [Part(plain, file.bytes, begin, end - begin)]
+        yield RawMessages(buffer=file.bytes, rows=plain, start=begin, length=end - begin)
         if self._packed:
             rows, start, length = np.array(self._packed, np.int64).T
-            parts.append(Part(rows, np.frombuffer(bytes(self._unpacked), np.uint8), start, length))
-        return Texts(len(message), _Messages(self._values, message), tuple(parts))
+            buffer = np.frombuffer(bytes(self._unpacked), np.uint8)
+            yield RawMessages(buffer=buffer, rows=rows, start=start, length=length)
 
 
 class _Block:

@@ -7,28 +7,32 @@ Rules of this file:
 3. It knows nothing of causes, windows or databases.
 """
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kill_audit import events
 from kill_audit.entry import Batch, Micros, Origin, Problem, Question
 from kill_audit.events import ENDINGS, Event, Line, TaskLines
 from kill_audit.grammar.celery import is_child
+from kill_audit.grammar.ids import hash_of
+from kill_audit.timeline.alive import SignsOfLife, Stream
+from kill_audit.timeline.catching import RECENT_SPAN, CatchUp, mark_of
+from kill_audit.timeline.hashes import Hashes
+from kill_audit.timeline.opened import OpenRun, OpenSegment
 from kill_audit.timeline.partial import (
     End,
     Group,
     Mark,
     Partial,
-    Run,
     Segment,
     Stretch,
-    hash_of,
     runtime_bucket,
     version_numbers,
 )
+from kill_audit.timeline.plain import runtimes, sort_out
 
 _SECOND = 1_000_000
 _MAIN_ONLY = (
@@ -51,122 +55,9 @@ _MAIN_ONLY = (
 )
 _DEATHS = (events.ChildExited, events.TaskLost)
 _FIRST_WORDS, _MANY_UNITS = 3, 5_000
-_RECENT_RUNS = 32  # finished runs that a death may turn out to be about: the process died after its task's success
-_RECENT_SPAN = 15 * _SECOND
 _NEVER = 2**62
 _ECHO_SPAN = 2 * _SECOND
-_REORDER_TOLERANCE = 0.5 * _SECOND
 _LATE_BANNERS = (5, 0, 1)  # releases up to this one do not flush the banner (celery/apps/worker.py)
-
-
-class _OpenRun:
-    """A run that has not ended yet; becomes a `Run`."""
-
-    __slots__ = ("due", "end", "facts", "hash", "number", "segment", "waits", "witness")
-
-    def __init__(self, segment: "_OpenSegment | None", task_hash: int, facts: dict[str, Any]) -> None:
-        self.segment = segment
-        self.hash = task_hash
-        self.facts = facts
-        self.number: int | None = None
-        self.waits = False
-        self.due: Micros | None = None
-        self.witness = False  # it was open when a pool process of its worker died
-        self.end: End | None = None
-
-    def closed(self) -> Run:
-        return Run(**self.facts, number=self.number, waits=self.waits, due=self.due, end=self.end)
-
-
-class _OpenSegment:
-    """A main process as its lines tell of it; becomes a `Segment`."""
-
-    def __init__(self, group: Group, main_pid: int, at: Micros) -> None:
-        self.group = group
-        self.main_pid = main_pid
-        self.first_at = at
-        self.last = Mark(at, "", "")
-        self.started: Mark | None = None
-        self.banner = False
-        self.ready_at: Micros | None = None
-        self.node: str | None = None
-        self.version: str | None = None
-        self.concurrency: int | None = None
-        self.pool: str | None = None
-        self.receipts = 0
-        self.dispatched = 0
-        self.drained = 0
-        self.finished = 0
-        self.recycled = 0
-        self.informed = False
-        self.stopping = False
-        self.stopped_at: Micros | None = None
-        self.last_death_at: Micros = 0
-        self.reordered = False
-        self.furthest = (-1, 0.0)  # the highest number seen to end, and when it had started
-        self.open: dict[int, _OpenRun] = {}
-        self.recent: deque[_OpenRun] = deque(maxlen=_RECENT_RUNS)
-        self.waiting: list[tuple[Micros, _OpenRun]] = []
-
-    def hand_out(self, run: _OpenRun) -> None:
-        """Give a run its number: jobs are counted as they are handed to the pool (billiard/pool.py job_counter)."""
-        run.number, run.waits = self.dispatched, False
-        self.dispatched += 1
-
-    def hand_out_due(self, now: Micros) -> None:
-        """Hand out the runs whose time has come."""
-        due = [item for item in self.waiting if item[0] <= now]
-        if due:
-            self.waiting = [item for item in self.waiting if item[0] > now]
-            for _, run in sorted(due, key=lambda item: item[0]):
-                if run.waits and run.end is None:
-                    self.hand_out(run)
-
-    def had_started(self, run: _OpenRun, at: float) -> None:
-        """Learn from an end line when its run had started: jobs are taken in the order of their numbers."""
-        if run.number is None:
-            return
-        number, earlier = self.furthest
-        if run.number > number:
-            self.furthest = (run.number, at)
-        elif at > earlier + _REORDER_TOLERANCE:
-            self.reordered = True
-
-    def take_back(self, run: _OpenRun) -> None:
-        """Undo a number that was never handed out: the run waits, or was discarded."""
-        if run.number is None:
-            return
-        number, run.number = run.number, None
-        self.dispatched -= 1
-        for other in self.open.values():
-            if other.number is not None and other.number > number:
-                other.number -= 1
-
-    def closed(self, *, wrote_as_child: bool, last_child_line_at: Micros) -> Segment:
-        return Segment(
-            group=self.group,
-            main_pid=self.main_pid,
-            started=self.started,
-            ready_at=self.ready_at,
-            node=self.node,
-            version=self.version,
-            concurrency=self.concurrency,
-            pool=self.pool,
-            first_at=self.first_at,
-            last=self.last,
-            receipts=self.receipts,
-            dispatched=self.dispatched,
-            drained=self.drained,
-            finished=self.finished,
-            stopping=self.stopping,
-            stopped_at=self.stopped_at,
-            furthest=self.furthest,
-            recycled=self.recycled,
-            informed=self.informed,
-            reordered=self.reordered,
-            wrote_as_child=wrote_as_child,
-            last_child_line_at=last_child_line_at,
-        )
 
 
 class Follower:
@@ -178,16 +69,16 @@ class Follower:
         self._stretches: dict[tuple[str, str, str, str | None], list[int]] = {}
         self._problems: list[Problem] = []
         self._groups: dict[Origin, Group] = {}
-        self._streams: dict[tuple[str, int, str], Group] = {}
-        self._current: dict[tuple[Group, int], _OpenSegment] = {}
-        self._latest: dict[Group, _OpenSegment] = {}
-        self._closed: list[_OpenSegment] = []
+        self._streams: dict[Stream, Group] = {}
+        self._current: dict[tuple[Group, int], OpenSegment] = {}
+        self._latest: dict[Group, OpenSegment] = {}
+        self._closed: list[OpenSegment] = []
         self._child_pids: dict[tuple[Group, int], Micros] = {}
-        self._open: dict[str, list[_OpenRun]] = {}
-        self._kept: list[_OpenRun] = []
+        self._open: dict[str, list[OpenRun]] = {}
+        self._kept: list[OpenRun] = []
         self._ends: list[End] = []
         self._events: list[Event] = []
-        self._finished: set[int] = set()
+        self._finished = Hashes()
         self._repeated: set[int] = set()
         self._retried: Counter[int] = Counter()
         self._due: dict[str, Micros] = {}
@@ -195,6 +86,10 @@ class Follower:
         self._runtimes: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
         self._multi: set[tuple[Group, str]] = set()
         self._vouched = True
+        # Of the batch that is being followed: its plain runs, what else its lines show, and the row gone through.
+        self._catch: CatchUp
+        self._signs: SignsOfLife
+        self._row: int
 
     # -- feeding -----------------------------------------------------------
 
@@ -205,15 +100,41 @@ class Follower:
     def feed(self, batch: Batch, lines: TaskLines, found: tuple[tuple[int, Event], ...]) -> None:
         """Follow a batch; `lines` and `found` are what the grammar recognised in it."""
         self._measure(batch)
+        groups = [self._own_group(origin) for origin in batch.origins]
+        told = (row for row, event in found if isinstance(event, events.WorkerEvent))
+        sorted_out = sort_out(batch, lines, groups, told, self._met())
+        self._catch = CatchUp(batch, lines, sorted_out.tracks, self._segment)
+        self._signs = SignsOfLife(batch, lines, groups)
+        for segment in self._current.values():
+            self._catch.watch(segment, [due for due, _ in segment.waiting])
         place = 0
-        columns = zip(lines.row, lines.kind, lines.task_id, lines.task_name, lines.process, lines.number, strict=True)
-        for row, kind, task_id, name, process, number in columns:
+        for line in sorted_out.others.tolist():
+            row = int(lines.row[line])
             while place < len(found) and found[place][0] <= row:
                 self._event(batch, *found[place])
                 place += 1
-            self._line(batch, row, Line(kind), task_id, name, process, number)
+            self._line(batch, lines, line)
         for row, event in found[place:]:
             self._event(batch, row, event)
+        self._catch.finish()
+        for segment in (*self._closed, *self._current.values()):
+            segment.turn()
+        self._finished.add_all(sorted_out.hashes)
+        for key, counts in runtimes(lines, sorted_out.tracks).items():
+            self._runtimes[key].update(dict(counts))
+        self._streams.update({stream: group for stream, (_, group) in self._signs.streams.items()})
+        self._child_pids.update(self._signs.child_pids())
+        self._signs.settle(self._busy)
+
+    def _own_group(self, origin: Origin) -> Group | None:
+        """Give the unit's run that an origin names; None if it names none, and other lines have to tell."""
+        return None if origin.unit is None and (origin.vouched or origin.stream_id) else self._group_named(origin)
+
+    def _met(self) -> npt.NDArray[np.uint64]:
+        """Give the hashes of ids that must not be counted as plain runs, ascending."""
+        few = {run.hash for runs in self._open.values() for run in runs}
+        few.update(self._keep, self._retried, map(hash_of, self._due))
+        return self._finished.joined(few)
 
     def _measure(self, batch: Batch) -> None:
         """Count entries, and the first and last of each unit in each boot."""
@@ -236,28 +157,33 @@ class Follower:
         None where journald vouches for the line and nothing tells whose it is: anybody may have written it.
         """
         origin = batch.origins[batch.origin[row]]
+        group = self._group_named(origin)
+        if origin.stream_id is not None:
+            key = (group.boot, batch.pid[row], origin.stream_id)
+            if origin.unit is None:
+                first, whose = self._signs.streams.get(key, (row, group))
+                return whose if first < row else self._streams.get(key)
+            self._streams[key] = group
+        return group if origin.unit is not None or not origin.vouched else None
+
+    def _group_named(self, origin: Origin) -> Group:
         group = self._groups.get(origin)
         if group is None:
             group = self._groups[origin] = Group(
                 origin.machine_id or origin.host, origin.boot_id or "", origin.unit or "", origin.invocation_id or ""
             )
-        if origin.stream_id is not None:
-            key = (group.boot, batch.pid[row], origin.stream_id)
-            if origin.unit is None:
-                return self._streams.get(key)
-            self._streams[key] = group
-        return group if origin.unit is not None or not origin.vouched else None
+        return group
 
     # -- main processes ----------------------------------------------------
 
-    def _segment(self, group: Group, pid: int, at: Micros) -> _OpenSegment:
+    def _segment(self, group: Group, pid: int, at: Micros) -> OpenSegment:
         segment = self._current.get((group, pid))
         if segment is None:
-            segment = self._current[group, pid] = _OpenSegment(group, pid, at)
+            segment = self._current[group, pid] = OpenSegment(group, pid, at)
         self._latest[group] = segment
         return segment
 
-    def _start(self, group: Group, pid: int, mark: Mark) -> _OpenSegment:
+    def _start(self, group: Group, pid: int, mark: Mark) -> OpenSegment:
         """Begin a new life of a main process."""
         old = self._current.pop((group, pid), None)
         if old is not None:
@@ -266,7 +192,7 @@ class Follower:
         segment.started = mark
         return segment
 
-    def _begins(self, group: Group, event: events.WorkerBanner | events.WorkerReady) -> _OpenSegment:
+    def _begins(self, group: Group, event: events.WorkerBanner | events.WorkerReady) -> OpenSegment:
         """Take a banner or ready line: a second one of its kind is a new life, also under the same pid (SIGHUP)."""
         pid, mark = event.seen.pid, _mark(event)
         segment = self._current.get((group, pid))
@@ -295,6 +221,9 @@ class Follower:
         group = self._group(batch, row)
         if group is None:
             return
+        self._row = row
+        self._catch.hand_out_due(row)
+        self._catch.to(group, row)
         if isinstance(event, events.Recycled):
             segment = self._latest.get(group)
             if segment is not None:
@@ -314,10 +243,10 @@ class Follower:
         else:
             self._events.append(_within(event, group))
             return
-        segment.last = _mark(event)
+        segment.say(_mark(event))
         self._events.append(_within(self._apply(segment, event), group))
 
-    def _apply(self, segment: _OpenSegment, event: events.WorkerEvent) -> events.WorkerEvent:
+    def _apply(self, segment: OpenSegment, event: events.WorkerEvent) -> events.WorkerEvent:
         """Let an event change what is known of its main process."""
         segment.hand_out_due(event.at)
         if isinstance(event, events.WorkerPool):
@@ -329,26 +258,33 @@ class Follower:
             segment.last_death_at = event.at
             for run in segment.open.values():
                 run.witness = True
-            self._keep_recent(segment, since=event.at - _RECENT_SPAN)
+            self._keep_recent(segment, since=event.at - RECENT_SPAN)
             if isinstance(event, events.ChildExited):
-                return replace(event, heard_at=self._busy.pop((segment.group, event.child), None))
+                return replace(
+                    event, heard_at=self._signs.take_heard(self._busy, segment.group, event.child, self._row)
+                )
         return event
 
     # -- task lines --------------------------------------------------------
-    # -----------------------------------------------------------------------------------------------------
 
-    def _line(self, batch: Batch, row: int, kind: Line, task_id: str, name: str, process: str, number: float) -> None:
+    def _line(self, batch: Batch, lines: TaskLines, line: int) -> None:
+        row, kind, process = int(lines.row[line]), Line(int(lines.kind[line])), lines.process[line]
         group, at, pid = self._group(batch, row), batch.realtime[row], batch.pid[row]
         if group is None:
             return
+        self._row = row
+        self._catch.hand_out_due(row)
+        self._catch.to(group, row)
         if is_child(process):
             self._child_pids[group, pid] = at
         if kind is Line.HEARD:
             self._busy[group, process] = at
             return
-        mark = Mark(at, batch.cursor[row], (batch.message[row] or "")[: events.MAX_TEXT])
+        task_id, name, number = lines.task_id[line], lines.task_name[line], float(lines.number[line])
+        mark = mark_of(batch, row)
+        task_hash = int(lines.id_hash[line])
         if kind is Line.RECEIVED or kind is Line.WAITING:
-            self._received(group, pid, mark, task_id, name, number if kind is Line.WAITING else None)
+            self._received(group, pid, mark, task_id, task_hash, name, number if kind is Line.WAITING else None)
         elif kind is Line.SPOKE or kind is Line.ACCEPTED:
             self._spoke(group, pid, mark, task_id, name, process, int(number) if kind is Line.ACCEPTED else None)
         elif kind in ENDINGS:
@@ -365,16 +301,18 @@ class Follower:
             )
             self._ended(end, countdown=number if kind is Line.RETRIED else 0.0)
 
-    def _received(self, group: Group, pid: int, mark: Mark, task_id: str, name: str, due_s: float | None) -> None:
+    def _received(
+        self, group: Group, pid: int, mark: Mark, task_id: str, task_hash: int, name: str, due_s: float | None
+    ) -> None:
         segment = self._segment(group, pid, mark.at)
-        segment.last, segment.informed = mark, True
+        segment.say(mark)
+        segment.informed = True
         segment.hand_out_due(mark.at)
         if any(self._is_echo(run, group, mark) for run in self._open.get(task_id, ())):
             return
-        task_hash = hash_of(task_id)
         if task_hash in self._finished:
             self._repeated.add(task_hash)
-        run = _OpenRun(
+        run = OpenRun(
             segment,
             task_hash,
             {
@@ -398,7 +336,7 @@ class Follower:
         self._open.setdefault(task_id, []).append(run)
 
     @staticmethod
-    def _is_echo(run: _OpenRun, group: Group, mark: Mark) -> bool:
+    def _is_echo(run: OpenRun, group: Group, mark: Mark) -> bool:
         """Whether a receipt was printed twice: a worker may log to its stdout and to syslog as well."""
         received = run.facts["received"]
         return (
@@ -408,11 +346,11 @@ class Follower:
             and mark.at - received.at < _ECHO_SPAN
         )
 
-    @staticmethod
-    def _wait(segment: _OpenSegment, run: _OpenRun, due: Micros) -> None:
+    def _wait(self, segment: OpenSegment, run: OpenRun, due: Micros) -> None:
         segment.take_back(run)
         run.waits, run.due = True, due if due < _NEVER else None
         segment.waiting.append((due, run))
+        self._catch.watch(segment, (due,))
 
     def _spoke(
         self, group: Group, pid: int, mark: Mark, task_id: str, name: str, process: str, accepted_pid: int | None
@@ -424,7 +362,7 @@ class Follower:
             task_hash = hash_of(task_id)
             if task_hash in self._finished:  # a signal handler may log after the task's end
                 return
-            run = _OpenRun(
+            run = OpenRun(
                 None,
                 task_hash,
                 {"group": group, "main_pid": 0, "task_id": task_id, "task_name": name, "received": None},
@@ -463,7 +401,7 @@ class Follower:
             self._retried.pop(task_hash, None)
 
     @staticmethod
-    def _whose(end: End, here: list[_OpenRun], *, alone: bool) -> _OpenRun | None:
+    def _whose(end: End, here: list[OpenRun], *, alone: bool) -> OpenRun | None:
         """Tell which open run an end belongs to, where that is beyond doubt."""
         if len(here) == 1 and alone:
             return here[0]
@@ -474,16 +412,15 @@ class Follower:
             return None if died else first
         return None
 
-    def _keep_recent(self, segment: _OpenSegment, *, since: float) -> None:
+    def _keep_recent(self, segment: OpenSegment, *, since: Micros) -> None:
         """Keep what ended just before a death: it may have been what died."""
-        for run in segment.recent:
-            if run.end is not None and run.end.mark.at >= since:
-                self._kept.append(run)
-                if run.end.kind is Line.RETRIED and self._retried[run.hash]:
-                    self._retried[run.hash] -= 1
-        segment.recent.clear()
+        for run in self._catch.recent(segment, self._row, since):
+            self._kept.append(run)
+            if run.end is not None and run.end.kind is Line.RETRIED and self._retried[run.hash]:
+                self._retried[run.hash] -= 1
+        self._catch.forget(segment, self._row)
 
-    def _retry(self, end: End, here: list[_OpenRun], run: _OpenRun | None, countdown: float) -> None:
+    def _retry(self, end: End, here: list[OpenRun], run: OpenRun | None, countdown: float) -> None:
         """Note when the retried message is due: it waits in the worker and takes its number only then."""
         due = end.mark.at + int(countdown * _SECOND)
         later = [other for other in here if other is not run and other.segment is not None]
@@ -494,7 +431,7 @@ class Follower:
         else:
             self._due[end.task_id] = due
 
-    def _close(self, run: _OpenRun, end: End, *, cancel: bool) -> None:
+    def _close(self, run: OpenRun, end: End, *, cancel: bool) -> None:
         run.end = end
         segment = run.segment
         if segment is not None:
@@ -504,7 +441,7 @@ class Follower:
                 segment.take_back(run)
             segment.open.pop(id(run), None)
             if end.runtime_s is not None:
-                segment.had_started(run, end.mark.at - end.runtime_s * _SECOND)
+                segment.had_started(run, end.mark.at - end.runtime_s * _SECOND, self._row)
             segment.finished += end.finished
             segment.drained += segment.stopping and end.finished
         runs = self._open[end.task_id]
@@ -516,10 +453,9 @@ class Follower:
         if not cancel or run.witness or run.hash in self._keep:
             self._kept.append(run)
         elif segment is not None:
-            segment.recent.append(run)
+            segment.recent.append((self._row, run))
 
     # -- the result --------------------------------------------------------
-    # ----------------------------------------------------------------------------------------------------
 
     def partial(self, source: str) -> Partial:
         """Say what the source holds; call once, after the last batch."""
@@ -538,7 +474,7 @@ class Follower:
             runs=tuple(run.closed() for run in runs),
             ends=tuple(self._ends),
             events=self._worth_keeping(),
-            finished=np.sort(np.fromiter(self._finished, np.uint64, len(self._finished))),
+            finished=self._finished.joined(()),
             repeated=frozenset(self._repeated),
             due=dict(self._due),
             busy=dict(self._busy),
@@ -546,7 +482,7 @@ class Follower:
             runtimes={key: tuple(sorted(counts.items())) for key, counts in self._runtimes.items()},
         )
 
-    def _segment_of(self, segment: _OpenSegment) -> Segment:
+    def _segment_of(self, segment: OpenSegment) -> Segment:
         at = self._child_pids.get((segment.group, segment.main_pid))
         return segment.closed(wrote_as_child=at is not None, last_child_line_at=at or 0)
 

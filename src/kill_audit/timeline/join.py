@@ -15,11 +15,12 @@ import numpy as np
 from kill_audit import events
 from kill_audit.entry import Micros
 from kill_audit.events import Event, Line, UnitEvent, WorkerEvent
+from kill_audit.grammar.ids import hash_of
 from kill_audit.timeline.adoption import adopted
 from kill_audit.timeline.deaths import Blind, Death, Elsewhere, IdleExit, Spared, deaths_of
 from kill_audit.timeline.echoes import without_echoes
 from kill_audit.timeline.lives import SECOND, Boots, Life, Told, boots_of, group_of, lives_of
-from kill_audit.timeline.partial import End, Group, Mark, Partial, Run, hash_of
+from kill_audit.timeline.partial import End, Group, Mark, Partial, Run
 
 _Key = tuple[Group, int, str, Micros]  # what tells a run from every other: its process, its id, its first moment
 

@@ -6,7 +6,6 @@ sources.
 """
 
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -162,11 +161,6 @@ class Partial:
     retried: dict[int, int] = field(default_factory=dict)
     runtimes: dict[tuple[str, str], tuple[tuple[int, int], ...]] = field(default_factory=dict)
     vouched: bool = True
-
-
-def hash_of(task_id: str) -> int:
-    """Hash a task id to 64 bits, the same in every process and on every machine."""
-    return int.from_bytes(blake2b(task_id.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 BUCKETS_PER_DOUBLING = 4

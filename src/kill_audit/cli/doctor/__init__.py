@@ -112,8 +112,9 @@ def _configuration(settings: "Settings") -> Check:
 def _host_checks(shared: Reading, evidence: Evidence | None, *, live: bool) -> Iterator[Check]:
     from kill_audit.cli.doctor import host
 
-    if any(getattr(source, "fragile", True) for source in (evidence.sources if evidence else ())):
-        yield host.reader_check()
+    fragile = any(getattr(source, "fragile", True) for source in (evidence.sources if evidence else ()))
+    if fragile or live:
+        yield host.reader_check(needed=fragile)
     yield host.unpackers_check()
     if not live:
         return
