@@ -87,6 +87,7 @@ LINES = {
     "logging.basicConfig": "{date} {clock} {level}:{logger}:{text}",
     "a level first": "{level}:{date} {clock},{ms}:{logger}:{text}",
     "Django's verbose": "{level} {date} {clock},{ms} strategy {pid} 140213 {text}",
+    "a stamp alone": "{date} {clock},{ms} {text}",
     "words alone": "{date} {clock},{ms} {level} {logger} {text}",
     "words, pid and thread": "{date} {clock},{ms} {pid} MainThread {level} {logger} {text}",
     "dashes": "{date} {clock},{ms} - {logger} - {level} - {text}",

@@ -80,11 +80,14 @@ _HEAD_WORD = re.compile(
     r"|MainThread|Thread-\d+|\w+\.py(?::\d+)?|pid[:=]?\d+",
     re.IGNORECASE,
 )
+_FIRST_WORD = re.compile(r"\[?[0-9]|DEBUG|INFO|WARN|ERROR|CRITICAL")
 _PUNCTUATION = "[](){}<>|:,-="
 # structlog's ConsoleRenderer: the event, then the logger's name in brackets, then pairs (structlog/dev.py).
 _TRAILING = re.compile(r"\s+\[(?P<logger>[A-Za-z_][\w.]*)\](?P<pairs>(?:\s+[\w.]+=(?:'[^']*'|\S+))*)\s*\Z")
 # logfmt: pairs all along, among them the level and the text.
 _LOGFMT = re.compile(r"""(?:\A|\s)(?P<key>[\w.@-]+)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s"]*))""")
+_LEVEL_KEYS = frozenset({"level", "lvl", "severity", "levelname"})
+_LONGEST_KEY = 15
 # Celery's own format with more behind it: a `worker_log_format` that goes on with `[%(task_id)s] ` or `%(name)s: `.
 _MORE_HEAD = re.compile(
     r"(?:\[[^\[\]]{0,100}\] )*"
@@ -165,17 +168,20 @@ def _loose_record(message: str) -> Record | None:
 def _credible(head: str) -> bool:
     """Whether the words before a record can be its log prefix: a stamp, or a level and no foreign logger's name.
 
-    Where no mark stands before the record, or only a colon does, each of the words must be known.
+    Where no mark stands before the record, or only a colon does, it must begin as a prefix does, with a stamp or a
+    level, and each of its words must be known.
     """
-    if not head or _BARE_STAMP.match(head):
+    if not head or (_BARE_STAMP.match(head) and (_MARKED.search(head) or ":" in head)):
         return True
     if not _LEVEL_WORD.search(head):
         return False
     loggers = [name for name in _LOGGER_WORD.findall(head) if not name.endswith(".py")]
     if loggers and not any(_OURS.match(name) for name in loggers):
         return False
+    if _MARKED.search(head) is not None:
+        return True
     words = (word.strip(_PUNCTUATION) for word in re.split(r"\s+|:(?=\D)|(?<=[A-Za-z]):", head))
-    return _MARKED.search(head) is not None or all(map(_HEAD_WORD.fullmatch, words))
+    return _FIRST_WORD.match(head) is not None and all(map(_HEAD_WORD.fullmatch, words))
 
 
 def _logfmt_record(message: str) -> Record | None:
@@ -183,7 +189,8 @@ def _logfmt_record(message: str) -> Record | None:
         match["key"]: match["bare"] if match["quoted"] is None else match["quoted"].replace('\\"', '"')
         for match in _LOGFMT.finditer(message)
     }
-    if not found.keys() & {"level", "lvl", "severity", "levelname"} or not message.startswith(next(iter(found))):
+    first = next(iter(found), "")
+    if not found.keys() & _LEVEL_KEYS or not message.startswith(f"{first}=") or len(first) > _LONGEST_KEY:
         return None
     return _record_of(found)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kill_audit.events import Line
 from kill_audit.grammar.celery import is_child
 from kill_audit.grammar.ids import ID_BYTES, are_uuids, hashes_of
-from kill_audit.grammar.silent import RECORD_BEGINNINGS, are_silent
+from kill_audit.grammar.silent import OWN_LOGGERS, RECORD_BEGINNINGS, are_silent
 from kill_audit.grammar.windows import (
     KEEP_8,
     REACH,
@@ -349,7 +349,7 @@ def _say_nothing_else(text: Buffer, lines: _Lines) -> Flags:
     """Tell which texts behind a prefix are no record of Celery's and no JSON, and name no task before a colon."""
     words = kept(text.window(lines.at, WINDOW), np.minimum(lines.end - lines.at, WINDOW))
     window = words.view(np.uint8)
-    good = ~begin_with(words[:, 0], RECORD_BEGINNINGS) & (window[:, 0] != ord("{"))
+    good = ~begin_with(words[:, 0], (*RECORD_BEGINNINGS, *OWN_LOGGERS)) & (window[:, 0] != ord("{"))
     good &= ~((window == ord("@")) | (window == 0x1B)).any(axis=1)
     bracket, colon = window == ord("["), (window == ord(":")) | (window == ord("]"))
     opens, closes = bracket.any(axis=1), colon.any(axis=1)

@@ -18,10 +18,14 @@ RECORD_BEGINNINGS: Final = (
 )  # fmt: skip
 """What the texts of Celery's records begin with. (A node's name, which may begin in any way, has an @ in it.)"""
 
+OWN_LOGGERS: Final = (b"cele", b"bill", b"komb", b"mult")
+"""What the names of Celery's loggers begin with; one may stand between the default prefix and a record."""
+
 _LINE_BEGINNINGS: Final = (
     *RECORD_BEGINNINGS, b"cele", b"Work", b"DEBU", b"INFO", b"WARN", b"ERRO", b"CRIT", b"----", b" ---",
 )  # fmt: skip
 _FIRST_BYTES: Final = b"{>\t\x1b"
+_KEY_WIDTH: Final = 16  # of a logfmt line's first key, with its `=`
 _READY: Final = b" ready."
 
 
@@ -52,8 +56,11 @@ def _are_silent(text: Buffer, at: Ints, length: Ints, width: int) -> Flags:
     loud[blank] |= _draw_a_banner(window[blank])
     numbered = np.flatnonzero(_is_digit(window[:, 0]))
     loud[numbered] |= np.strings.find(window[numbered, :64].copy().view("S64").reshape(-1), b"exited: ") >= 0
+    loud |= (window[:, :_KEY_WIDTH] == ord("=")).any(axis=1)  # logfmt, perhaps
     row, place = np.nonzero(_boundaries(window))
     loud[row[begin_with(text.words(at[row] + place + 2), RECORD_BEGINNINGS)]] = True
+    row, place = np.nonzero(_words_and_colons(window[numbered]))  # only behind a stamp may a record stand unmarked
+    loud[numbered[row[begin_with(text.words(at[numbered[row]] + place + 1), RECORD_BEGINNINGS)]]] = True
     silent: Flags = ~loud
     return silent
 
@@ -64,6 +71,12 @@ def _boundaries(window: Bytes) -> Flags:
     for byte in b")>|:-":
         ends |= window == byte
     found: Flags = ends[:, :-1] & (window[:, 1:] == ord(" "))
+    return found
+
+
+def _words_and_colons(window: Bytes) -> Flags:
+    """Tell where a blank or a colon stands."""
+    found: Flags = (window[:, :-1] == ord(" ")) | (window[:, :-1] == ord(":"))
     return found
 
 
