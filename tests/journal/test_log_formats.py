@@ -184,6 +184,10 @@ def test_a_kill_is_read_from_each_json_format(form: Callable[[Said], str], old: 
         pytest.param("{date} {clock} {level}:shop.views:{text}", id="another's logger and colons"),
         pytest.param("{date} {clock} [{lower}] {text} [shop.views]", id="structlog of another"),
         pytest.param('level={lower} ts={date}T{clock}Z logger=shop.views msg="seen: {text}"', id="logfmt that quotes"),
+        pytest.param(
+            '{{"time": "{date}T{clock}Z", "level": "{lower}", "logger": "shop.views", "message": "{text}"}}',
+            id="JSON of another's logger",
+        ),
         pytest.param("{date} {clock} {level} the worker said {text}", id="a sentence"),
         pytest.param("[{date} {clock},{ms}: {level}/ForkPoolWorker-1] {text}", id="a pool process"),
         pytest.param("[{date} {clock},{ms}: {level}/ForkPoolWorker-1] [celery.worker] {text}", id="one that pretends"),

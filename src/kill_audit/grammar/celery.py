@@ -156,13 +156,17 @@ def _loose_record(message: str) -> Record | None:
     if not _credible(head):
         return None
     process = _PROCESS_WORD.search(head)
-    logger = _LOGGER_WORD.search(head)
     return Record(
         text=body[match.start() :].rstrip(),
         process=process[1] if process else "",
-        logger=logger[0] if logger else "",
+        logger=next(filter(_OURS.match, _loggers_in(head)), ""),
         prefixed=bool(head),
     )
+
+
+def _loggers_in(head: str) -> list[str]:
+    """List the words of a head that can be a logger's name; a file's is none."""
+    return [name for name in _LOGGER_WORD.findall(head) if not name.endswith(".py")]
 
 
 def _credible(head: str) -> bool:
@@ -175,7 +179,7 @@ def _credible(head: str) -> bool:
         return True
     if not _LEVEL_WORD.search(head):
         return False
-    loggers = [name for name in _LOGGER_WORD.findall(head) if not name.endswith(".py")]
+    loggers = _loggers_in(head)
     if loggers and not any(_OURS.match(name) for name in loggers):
         return False
     if _MARKED.search(head) is not None:
@@ -822,6 +826,8 @@ def recognise(
     said = record(message)
     if said is None:
         return None
+    if "." in said.logger and _OURS.match(said.logger) is None:  # the app's own words, whatever they quote
+        return _own_line(said)
     found = (_BARE.find(said.text) if not said.prefixed else None) or RECORDS.find(said.text)
     if found is None and said.prefixed and said.text.startswith("worker: "):
         found = _BARE.find(said.text)

@@ -93,8 +93,10 @@ def units(document: Document) -> str:
     for source in document.coverage.sources:
         if source.unit is not None:
             hosts.setdefault(source.host or "an unnamed host", {})[source.unit] = None
-    if not hosts:
+    if not hosts and document.coverage.verdict == "none":
         return "none: no line in the window is a Celery worker's"
+    if not hosts:
+        return "not named by the evidence"
     return "; ".join(f"{a_few(sorted(names), UNITS_NAMED)} on {host}" for host, names in sorted(hosts.items()))
 
 
