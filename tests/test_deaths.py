@@ -1,11 +1,14 @@
 """Ways to die: what a worker and its surroundings print, and how many runs that killed."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from builders import TASK, Journal, Unit, audited
+from builders import EVERYTHING, TASK, Journal, Unit, audited
 from kill_audit.document import Document
+from kill_audit.journal import open_sources
 
 UNEXPECTED = "Traceback (most recent call last):"
 
@@ -793,8 +796,57 @@ def test_nothing_across_boots() -> None:
     assert killed(audited(first, second)) == {"t2"}
 
 
-def test_supervisord() -> None:
-    """Supervisord tells how its program died; what the program was running is lost with it."""
+SUPERVISED = """\
+2026-11-20 11:59:50,123 INFO spawned: 'celery' with pid 100
+[2026-11-20 11:59:51,500: INFO/MainProcess] celery@w1 ready.
+[2026-11-20 12:00:01,000: INFO/MainProcess] Task shop.tasks.a[t1] received
+2026-11-20 12:00:05,123 INFO waiting for celery to stop
+2026-11-20 12:00:15,123 WARN killing 'celery' (100) with SIGKILL
+2026-11-20 12:00:16,123 INFO stopped: celery (terminated by SIGKILL)
+2026-11-20 12:00:16,923 INFO stopped: nginx (exit status 0)
+2026-11-20 12:00:17,123 INFO spawned: 'celery' with pid 200
+[2026-11-20 12:00:18,500: INFO/MainProcess] celery@w1 ready.
+[2026-11-20 12:00:21,000: INFO/MainProcess] Task shop.tasks.b[t2] received
+2026-11-20 12:00:25,123 INFO waiting for celery to stop
+2026-11-20 12:00:26,123 INFO stopped: celery (terminated by SIGTERM)
+2026-11-20 12:00:27,123 INFO spawned: 'celery' with pid 300
+[2026-11-20 12:00:28,500: INFO/MainProcess] celery@w1 ready.
+[2026-11-20 12:00:31,000: INFO/MainProcess] Task shop.tasks.c[t3] received
+2026-11-20 12:00:36,123 INFO exited: celery (terminated by SIGSEGV (core dumped); not expected)
+2026-11-20 12:00:37,123 INFO spawned: 'celery' with pid 400
+[2026-11-20 12:00:38,500: INFO/MainProcess] celery@w1 ready.
+"""
+
+
+def test_supervisord_in_text(tmp_path: Path) -> None:
+    """Supervisord's records stand for a unit's: its stop timeout, its stop, and a crash, each with what it cut off."""
+    file = tmp_path / "container.log"
+    file.write_text(SUPERVISED)
+    question = replace(EVERYTHING, since=0, read_since=0, assume_timezone="UTC")
+    document = audited(*open_sources(files=[str(file)]), question=question)
+    assert [(kill.task.id, kill.cause) for kill in document.kills] == [
+        ("t1", "stop-timeout"),
+        ("t2", "unit-stop"),
+        ("t3", "crash"),
+    ]
+
+
+def test_a_silent_program_of_supervisord(tmp_path: Path) -> None:
+    """A worker that supervisord says was killed, and of which no line was read, is a blind death; nginx is none."""
+    file = tmp_path / "supervisord.log"
+    file.write_text(
+        "2026-11-20 12:00:36,123 INFO exited: celery-main (terminated by SIGKILL; not expected)\n"
+        "2026-11-20 12:00:37,123 INFO exited: nginx (terminated by SIGKILL; not expected)\n"
+    )
+    question = replace(EVERYTHING, since=0, read_since=0, assume_timezone="UTC")
+    document = audited(*open_sources(files=[str(file)]), question=question)
+    assert [(death.unit, death.signal, death.cause) for death in document.blind_deaths] == [
+        ("celery-main", 9, "unknown")
+    ]
+
+
+def test_a_program_of_supervisord() -> None:
+    """Where a worker runs under supervisord in a unit, its new start shows that what it was running is lost."""
     journal = Journal()
     unit = journal.unit("supervisor.service")
     unit.received("t1", "t2", "t3")

@@ -616,21 +616,39 @@ def test_text_of_other_units(text: str) -> None:
     assert recognised(journal.write(text, TEXT, pid=1)) == ()
 
 
-SUPERVISOR = {
-    "INFO exited: celery (terminated by SIGKILL; not expected)": (9, None, False),
+SUPERVISOR: dict[str, tuple[tuple[type[events.UnitEvent], ...], tuple[str, int] | None]] = {
+    "INFO exited: celery (terminated by SIGKILL; not expected)": ((events.MainExited,), ("killed", 9)),
     "2026-11-30 12:00:00,123 WARN exited: celery (terminated by SIGSEGV (core dumped); not expected)": (
-        11,
-        None,
-        False,
+        (events.MainExited,),
+        ("dumped", 11),
     ),
-    "2026-11-30 12:00:00,123 INFO exited: celery (exit status 0; expected)": (None, 0, True),
-    "WARN exited: celery (exit status 1; not expected)": (None, 1, False),
+    "2026-11-30 12:00:00,123 INFO exited: celery (exit status 0; expected)": ((events.MainExited,), ("exited", 0)),
+    "WARN exited: celery (exit status 1; not expected)": ((events.MainExited,), ("exited", 1)),
+    "2026-11-30 12:00:00,123 INFO waiting for celery to stop": ((events.UnitStopping,), None),
+    "2026-11-30 12:00:00,123 WARN killing 'celery' (100) with SIGKILL": ((events.StopTimedOut,), None),
+    "INFO stopped: celery (terminated by SIGKILL)": ((events.MainExited, events.UnitStopped), ("killed", 9)),
+    "INFO stopped: celery (exit status 0)": ((events.MainExited, events.UnitStopped), ("exited", 0)),
+    "2026-11-30 12:00:00,123 INFO spawned: 'celery' with pid 100": ((events.UnitStarted,), None),
+    "2026-11-30 12:00:00,123 INFO success: celery entered RUNNING state": ((), None),
 }
 
 
-@pytest.mark.parametrize(("text", "status"), SUPERVISOR.items(), ids=range(len(SUPERVISOR)))
-def test_supervisord(text: str, status: tuple[int | None, int | None, bool]) -> None:
-    """Supervisord tells how its program ended, and whether that was asked for."""
-    (exited,) = recognised(Journal().chatter(text, unit="supervisor.service"))
-    assert isinstance(exited, events.ProgramExited)
-    assert (exited.signal, exited.exit_code, exited.expected) == status
+@pytest.mark.parametrize(
+    ("text", "kinds", "status"),
+    [(text, *told) for text, told in SUPERVISOR.items()],
+    ids=range(len(SUPERVISOR)),
+)
+def test_supervisord(text: str, kinds: tuple[type[events.UnitEvent], ...], status: tuple[str, int] | None) -> None:
+    """In text supervisord's programs stand for units: how they start, stop, are killed and end."""
+    journal = Journal(vouched=False)
+    found = recognised(journal.write(text, Origin(vouched=False)))
+    assert [(type(event), event.unit) for event in found if isinstance(event, events.UnitEvent)] == [
+        (kind, "celery") for kind in kinds
+    ]
+    exits = [(event.code, event.status) for event in found if isinstance(event, events.MainExited)]
+    assert exits == ([] if status is None else [status])
+
+
+def test_supervisords_words_in_a_journal() -> None:
+    """In a journal a service may print whatever it likes: the words of supervisord prove nothing about a unit."""
+    assert recognised(Journal().chatter(next(iter(SUPERVISOR)), unit="evil.service")) == ()

@@ -424,7 +424,8 @@ def stop_timeout(death: Death, scene: Scene) -> Ruling | None:
     stop = scene.stop_at(death.life, death.at)
     timed_out = stop.timed_out if stop is not None else None
     if stop is None:
-        fired = about(death.life, events.StopTimedOut, death.at - 120 * SECOND, death.at + CLOSE)
+        since = max(death.at - 120 * SECOND, death.life.first_at - CLOSE)  # an earlier run's stop is not this one's
+        fired = about(death.life, events.StopTimedOut, since, death.at + CLOSE)
         timed_out = mark(fired[0]) if fired else None
     if timed_out is not None and timed_out.at > death.at + CLOSE:
         return None

@@ -267,20 +267,7 @@ class LogsToFile(WorkerEvent):
     path: str | None = None
 
 
-# -- a supervisor of processes --------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramExited(Event):
-    """A supervisor other than systemd found its program dead. `expected`: it says that this was asked for."""
-
-    program: str
-    signal: int | None
-    exit_code: int | None
-    expected: bool
-
-
-# -- systemd (PID 1, or a user's manager) ---------------------------------
+# -- systemd (PID 1, or a user's manager), or in text supervisord ---------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,9 +87,8 @@ def _service_line(
 ) -> None:
     recognised = celery.recognise(message, lambda: _seen(batch, row, message))
     if recognised is None:
-        exited = systemd.supervisor(_seen(batch, row, message)) if "exited: " in message else None
-        if exited is not None:
-            found.append((row, exited))
+        if any(word in message for word in systemd.SUPERVISORS_WORDS):
+            found.extend((row, event) for event in systemd.supervisor(_seen(batch, row, message)))
         return
     said, made = recognised
     for one in made:

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from kill_audit.grammar.systemd import SUPERVISORS_WORDS
 from kill_audit.grammar.windows import Buffer, Bytes, Flags, Ints, begin_with, kept, word
 
 _WIDTHS: Final = (64, 128, 208)  # a log prefix has at most 200 characters (see `celery.record`)
@@ -55,7 +56,9 @@ def _are_silent(text: Buffer, at: Ints, length: Ints, width: int) -> Flags:
     blank = np.flatnonzero((window[:, 0] == ord(" ")) | (window[:, 0] == ord("-")) | (window[:, 0] == ord("*")))
     loud[blank] |= _draw_a_banner(window[blank])
     numbered = np.flatnonzero(_is_digit(window[:, 0]))
-    loud[numbered] |= np.strings.find(window[numbered, :64].copy().view("S64").reshape(-1), b"exited: ") >= 0
+    heads = window[numbered, :64].copy().view("S64").reshape(-1)
+    for beginning in SUPERVISORS_WORDS:
+        loud[numbered] |= np.strings.find(heads, beginning.encode()) >= 0
     loud |= (window[:, :_KEY_WIDTH] == ord("=")).any(axis=1)  # logfmt, perhaps
     row, place = np.nonzero(_boundaries(window))
     loud[row[begin_with(text.words(at[row] + place + 2), RECORD_BEGINNINGS)]] = True

@@ -452,21 +452,32 @@ def sudo(seen: Seen, _fields: Fields) -> events.Event | None:
 
 
 _SUPERVISOR = re.compile(
-    r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ )?(?:INFO|WARN) "
-    r"(?:exited: (?P<program>\S+) \((?:terminated by (?P<signal>SIG\w+)"
-    r"(?: \(core dumped\))?|exit status (?P<code>\d+)); (?P<expected>expected|not expected)\))"
+    r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ )?(?:INFO|WARN) (?:"
+    r"(?P<how>exited|stopped): (?P<ended>\S+) "
+    r"\((?:terminated by (?P<signal>SIG\w+)(?P<core> \(core dumped\))?|exit status (?P<code>\d+))(?:;[^)]*)?\)"
+    r"|spawned: '(?P<spawned>\S+)' with pid \d+\Z"
+    r"|waiting for (?P<waited>\S+) to (?:stop|die)\Z"
+    r"|killing '(?P<killed>\S+)' \(\d+\) with SIGKILL\Z)"
 )
+SUPERVISORS_WORDS = ("exited: ", "stopped: ", "spawned: ", "waiting for ", "killing ")
+"""What a line of supervisord's begins with, behind its stamp and level."""
 
 
-def supervisor(seen: Seen) -> events.ProgramExited | None:
-    """Recognise supervisord's record of a dead program (supervisor/process.py finish)."""
-    match = _SUPERVISOR.match(seen.text)
+def supervisor(seen: Seen) -> tuple[events.UnitEvent, ...]:
+    """Recognise what supervisord says of a program, which in text stands for a unit (supervisor/process.py).
+
+    In a journal it is a service's own words, which prove nothing about any unit.
+    """
+    match = None if seen.origin.vouched else _SUPERVISOR.match(seen.text)
     if match is None:
-        return None
-    return events.ProgramExited(
-        seen=seen,
-        program=match["program"],
-        signal=signal_number(match["signal"]) if match["signal"] else None,
-        exit_code=int(match["code"]) if match["code"] else None,
-        expected=match["expected"] == "expected",
-    )
+        return ()
+    if match["spawned"]:
+        return (events.UnitStarted(seen=seen, unit=match["spawned"]),)
+    if match["waited"]:
+        return (events.UnitStopping(seen=seen, unit=match["waited"]),)
+    if match["killed"]:
+        return (events.StopTimedOut(seen=seen, unit=match["killed"], state="stopwaitsecs"),)
+    program, code = match["ended"], "exited" if match["code"] else "dumped" if match["core"] else "killed"
+    status = int(match["code"]) if match["code"] else signal_number(match["signal"]) or 0
+    exited = events.MainExited(seen=seen, unit=program, code=code, status=status)
+    return (exited, events.UnitStopped(seen=seen, unit=program)) if match["how"] == "stopped" else (exited,)

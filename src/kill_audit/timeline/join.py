@@ -6,6 +6,7 @@ Rules of this file:
 3. What a source cancelled is only asked for again when another source makes it matter (`second_look`).
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,18 @@ from kill_audit.grammar.ids import hash_of
 from kill_audit.timeline.adoption import adopted
 from kill_audit.timeline.deaths import Blind, Death, Elsewhere, IdleExit, Spared, deaths_of
 from kill_audit.timeline.echoes import without_echoes
-from kill_audit.timeline.lives import SECOND, Boots, Life, Told, boots_of, group_of, lives_of
+from kill_audit.timeline.lives import (
+    SECOND,
+    Boots,
+    Ending,
+    Life,
+    LifeEnd,
+    Told,
+    boots_of,
+    group_of,
+    lives_of,
+    unseen,
+)
 from kill_audit.timeline.partial import End, Group, Mark, Partial, Run
 
 _Key = tuple[Group, int, str, Micros]  # what tells a run from every other: its process, its id, its first moment
@@ -161,7 +173,12 @@ def join(partials: Sequence[Partial]) -> History:
             sorted((one for each in found for one in each.deaths), key=lambda death: (death.at, death.place))
         ),
         idle=tuple(sorted((one for each in found for one in each.idle), key=lambda idle: idle.exit.at)),
-        blind=tuple(sorted((one for each in found for one in each.blind), key=lambda blind: blind.at)),
+        blind=tuple(
+            sorted(
+                (*(one for each in found for one in each.blind), *_silent_programs(told, lives)),
+                key=lambda blind: blind.at,
+            )
+        ),
         spared=tuple(sorted((one for each in found for one in each.spared), key=lambda one: one.mark.at)),
         receipts=receipts,
         deliveries={task_id: len(found_) + retried.get(hash_of(task_id), 0) for task_id, found_ in receipts.items()},
@@ -172,6 +189,24 @@ def join(partials: Sequence[Partial]) -> History:
         runtimes=_runtimes(partials),
         partials=tuple(partials),
     )
+
+
+def _silent_programs(told: Told, lives: Sequence[Life]) -> Iterator[Blind]:
+    """Find workers that a text says were killed, and of which no line was read until then."""
+    for (machine, boot, unit), found in told.units.items():
+        if boot or not _WORKERS.search(unit) or any(one.unit != unit for one in found):
+            continue
+        for event in found:
+            alive = any(life.group.machine == machine and life.first_at <= event.at for life in lives)
+            if isinstance(event, events.MainExited) and event.code != "exited" and not alive:
+                mark = Mark(event.at, event.seen.cursor, event.seen.text)
+                end = LifeEnd(ending=Ending.KILLED, at=event.at, signal=event.status, marks=(mark,))
+                yield Blind(
+                    life=unseen(Group(machine, boot, unit, ""), mark, end, tuple(found)),
+                    at=event.at,
+                    max_tasks=None,
+                    why="no line of it was read that would show the tasks it received",
+                )
 
 
 def _told(partials: Sequence[Partial]) -> Told:
@@ -203,7 +238,8 @@ def _told(partials: Sequence[Partial]) -> Told:
             units[origin.machine_id or origin.host, origin.boot_id or "", event.unit or ""].append(event)
         else:
             other.append(event)
-    _lend_to_text(worker, units)
+    speakers = {*(group for group, _ in worker), *(one.group for partial in partials for one in partial.segments)}
+    _lend_to_text(speakers, units, every)
     return Told(
         worker={key: tuple(found) for key, found in worker.items()},
         units={key: tuple(found) for key, found in units.items()},
@@ -228,23 +264,32 @@ def _heard(every: Sequence[Event], partials: Sequence[Partial]) -> list[Event]:
 
 
 def _lend_to_text(
-    worker: Mapping[tuple[Group, int], Sequence[WorkerEvent]], units: dict[tuple[str, str, str], list[UnitEvent]]
+    speakers: Iterable[Group],
+    units: dict[tuple[str, str, str], list[UnitEvent]],
+    every: Sequence[Event],
 ) -> None:
     """In text that lost its fields a unit's records do not name the program whose lines stand beside them.
 
-    Records of services without lines of their own go to the worker's program of the same host, if it is the only one.
+    Records of services without lines of their own go to the worker's program of the same host, if it is the only one:
+    those that speak of Celery or a worker, or all where none does.
     """
+    place = {id(event): number for number, event in enumerate(every)}
     programs: dict[str, set[str]] = defaultdict(set)
-    for group, _ in worker:
+    for group in speakers:
         if not group.boot:
             programs[group.machine].add(group.unit)
-    for (machine, boot, unit), found in list(units.items()):
+    lent: dict[tuple[str, str, str], list[UnitEvent]] = defaultdict(list)
+    for (machine, boot, unit), found in units.items():
         names = programs.get(machine, set())
         if not boot and len(names) == 1 and unit not in names:
-            units.setdefault((machine, boot, next(iter(names))), []).extend(found)
-    for (_, boot, _), found in units.items():
-        if not boot:
-            found.sort(key=lambda event: event.at)
+            lent[machine, boot, next(iter(names))].extend(found)
+    for key, found in lent.items():
+        likely = [event for event in found if _WORKERS.search(f"{event.unit} {event.seen.text}")]
+        units.setdefault(key, []).extend(likely or found)
+        units[key].sort(key=lambda event: place[id(event)])
+
+
+_WORKERS = re.compile(r"celery|worker", re.IGNORECASE)
 
 
 def _runs_with_ends(partials: Sequence[Partial]) -> tuple[list[tuple[int, Run]], dict[str, tuple[End, ...]]]:

@@ -96,6 +96,31 @@ class Life:
         return tuple(event for event in self.said if isinstance(event, kinds))
 
 
+def unseen(group: Group, last: Mark, end: LifeEnd, about: tuple[UnitEvent, ...]) -> Life:
+    """Make the life of a worker of which no line was read, only what a service manager says of its end."""
+    return Life(
+        group=group,
+        main_pid=0,
+        host=group.machine,
+        started=None,
+        ready_at=None,
+        node=None,
+        version=(),
+        concurrency=None,
+        pool=None,
+        first_at=last.at,
+        last=last,
+        receipts=0,
+        drained=0,
+        recycled=0,
+        informed=False,
+        numbered=False,
+        vouched=False,
+        about=about,
+        end=end,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boots:
     """When each boot of each machine was first and last heard of."""
