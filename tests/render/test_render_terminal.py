@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from sample_documents import DAY, HOUR, MONDAY, SAMPLES, document, kill, partial, task_id
 
-from kill_audit.document import Window, decode, encode, timestamp
+from kill_audit.document import Accepted, Window, decode, encode, timestamp
 from kill_audit.errors import UsageError
 from kill_audit.render import FORMS, headline, render
 from kill_audit.render.printable import printable, printable_document, printable_json
 
+ACCEPTED = Accepted(reason="known", until=None, by="task *", where="accepted.toml:1")
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -91,7 +92,7 @@ def test_ids_are_never_cut(width: int | None) -> None:
 def test_the_longest_unaccounted_runs_come_first() -> None:
     """The ten longest runs among missing and stuck stand first, whatever the order of death; accepted ones do not."""
     kills = [kill(number, MONDAY + number * HOUR, ran_for_s=float(number)) for number in range(30)]
-    kills[29] = msgspec.structs.replace(kills[29], accepted={"reason": "known"})
+    kills[29] = msgspec.structs.replace(kills[29], accepted=ACCEPTED)
     kills[28] = msgspec.structs.replace(kills[28], verdict="recovered")
     shown = render(document(kills), "table", width=None, zone=dt.UTC)
     order = re.findall(r"^([0-9a-f]{12})  ", shown, flags=re.MULTILINE)

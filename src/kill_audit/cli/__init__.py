@@ -17,6 +17,7 @@ from kill_audit.errors import KillAuditError
 COMMANDS = {
     "report": "kill_audit.cli.report",
     "show": "kill_audit.cli.show",
+    "accept": "kill_audit.cli.accept",
     "collect": "kill_audit.cli.collect",
     "mail": "kill_audit.cli.mail",
     "schedule": "kill_audit.cli.schedule",

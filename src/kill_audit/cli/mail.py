@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kill_audit import when
+from kill_audit.cli.acceptances import acceptances_of, accepted_option, with_accepted
 from kill_audit.cli.keeping import completed, ledger_of, ledger_options
 from kill_audit.cli.options import Reading, reading, run_log_options, source_options
 from kill_audit.cli.output import WriteError
@@ -70,6 +71,7 @@ def _mail_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @source_options
 @run_log_options
 @ledger_options
+@accepted_option
 @_mail_options
 @click.pass_obj
 def command(settings: Any, /, **asked: Any) -> int:
@@ -117,6 +119,7 @@ def _summary(shared: Reading, asked: dict[str, Any], settings: Any, *, whole_wee
     from kill_audit.ledger import LedgerError  # noqa: PLC0415
     from kill_audit.mail import Summary  # noqa: PLC0415
 
+    known = acceptances_of(asked["accepted_file"], settings, shared.zone)
     document = document_of(shared, settings=settings)
     kept = _Kept(document=document)
     if not asked["no_ledger"]:
@@ -125,7 +128,7 @@ def _summary(shared: Reading, asked: dict[str, Any], settings: Any, *, whole_wee
         except LedgerError as error:
             kept = _Kept(document=document, note=f"Without the weeks before: {error.message}.")
     return Summary(
-        document=kept.document,
+        document=with_accepted(kept.document, shared, known),
         label=asked["label"] or _hosts(shared, document),
         zone=shared.zone,
         weeks=kept.weeks,

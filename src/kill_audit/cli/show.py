@@ -4,7 +4,9 @@ import shlex
 from typing import Any
 
 import click
+import msgspec
 
+from kill_audit.cli.acceptances import acceptances_of, accepted_option
 from kill_audit.cli.options import Reading, color_option, reading, run_log_options, source_options, write_option
 from kill_audit.cli.output import in_colour, terminal_width, write
 from kill_audit.cli.reading import Evidence, Scans, evidence_of, findings_of
@@ -21,6 +23,7 @@ AFTER = 15_000_000
 @click.option("-o", "--output", "form", default="text", show_default=True, metavar="FORMAT", help="text or json.")
 @write_option
 @color_option
+@accepted_option
 @click.argument("key", metavar="ID")
 @click.pass_obj
 def command(settings: Any, /, **asked: Any) -> int:
@@ -31,13 +34,16 @@ def command(settings: Any, /, **asked: Any) -> int:
     shared = reading(asked)
     if asked["form"] not in ("text", "json"):
         raise UsageError(f"-o {asked['form']}: no such format", hint="formats: text, json")
+    from kill_audit.acceptance import accepted_by  # noqa: PLC0415
     from kill_audit.render.showing import Shown, render_kill  # noqa: PLC0415 - not needed for --help
     from kill_audit.report import kill_named  # noqa: PLC0415
     from kill_audit.timeline.naming import rivals  # noqa: PLC0415
 
+    acceptances = acceptances_of(asked["accepted_file"], settings, shared.zone)
     evidence = evidence_of(shared)
     found = findings_of(shared, evidence, settings=settings)
     kill, known = kill_named(found, asked["key"])
+    kill = msgspec.structs.replace(kill, accepted=accepted_by(kill, acceptances, now=evidence.now))
     death = known.death
     killed = {id(other.run) for other in found.history.deaths if other is not death and other.run is not None}
     again = {task_id for task_id, receipts in found.history.receipts.items() if len(receipts) > 1}

@@ -1,0 +1,60 @@
+"""The file of accepted findings on the command line: which one, what is in it, and a report marked by it."""
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kill_audit.cli.options import Reading
+from kill_audit.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kill_audit.acceptance import Acceptance
+    from kill_audit.config import Settings
+
+accepted_option = click.option(
+    "--accepted",
+    "accepted_file",
+    metavar="FILE",
+    help="Findings that are accepted as known.  [default: kill-audit.accepted.toml beside the configuration, or here]",
+)
+"""Which file of accepted findings, for every command that shows kills."""
+
+
+def place_of(named: str | None, settings: "Settings") -> Path:
+    """Where the file of accepted findings is, or would be."""
+    from kill_audit.accepted_file import place  # noqa: PLC0415 - not needed for --help
+
+    return place(named, settings.files, Path.cwd())
+
+
+def shown(path: Path) -> str:
+    """Name a file from here, where it lies below."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def acceptances_of(named: str | None, settings: "Settings", zone: dt.tzinfo) -> "tuple[Acceptance, ...]":
+    """Read what is accepted; nothing where no file was named and none is there.
+
+    Raises:
+        AcceptedFileError: the file that was named is not there, or the file has mistakes.
+    """
+    path = place_of(named, settings)
+    if named is None and not path.exists():
+        return ()
+    from kill_audit.accepted_file import read  # noqa: PLC0415 - few have one
+
+    return read(path, shown=shown(path), zone=zone)
+
+
+def with_accepted(document: Document, asked: Reading, known: "Sequence[Acceptance]") -> Document:
+    """Mark the kills of a report that are accepted, and list what accepts them."""
+    if not known:
+        return document
+    from kill_audit.acceptance import accepted  # noqa: PLC0415 - few have any
+
+    return accepted(document, known, every_unit=not asked.units and asked.boot is None)
