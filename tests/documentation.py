@@ -52,7 +52,7 @@ def made(name: str) -> str:
             return options(verb)
         case ["schema"]:
             return schema()
-        case [("causes" | "fates" | "verdicts" | "coverage" | "naming") as kind]:
+        case [("causes" | "fates" | "verdicts" | "findings" | "coverage" | "naming") as kind]:
             return sections(kind)
         case _:
             raise ValueError(f"there is no part named {name!r}")

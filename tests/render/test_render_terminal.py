@@ -1,6 +1,7 @@
 """What the terminal report promises beyond its look."""
 
 import datetime as dt
+import html
 import re
 import unicodedata
 from zoneinfo import ZoneInfo
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from sample_documents import DAY, HOUR, MONDAY, SAMPLES, document, kill, partial, task_id
 
+from kill_audit import texts
 from kill_audit.document import Accepted, Window, decode, encode, timestamp
 from kill_audit.errors import UsageError
 from kill_audit.render import FORMS, headline, render
@@ -98,6 +100,21 @@ def test_the_longest_unaccounted_runs_come_first() -> None:
     order = re.findall(r"^([0-9a-f]{12})  ", shown, flags=re.MULTILINE)
     assert order[:10] == [kills[number].id for number in range(27, 17, -1)]
     assert order[10:] == [kills[number].id for number in (*range(18), 28, 29)]
+
+
+@pytest.mark.parametrize("form", ["table", "md", "html"])
+def test_every_word_of_a_report_is_explained(form: str) -> None:
+    """With `-x` whatever the report says is explained once: what it means and what to do, also of what is no kill."""
+    mixture = SAMPLES["mixture"]()
+    blind = msgspec.structs.replace(mixture, kills=())
+    words = {one.cause for one in mixture.blind_deaths} | {"blind-death", "ghost", "duplicate", "stale-acceptance"}
+    known = texts.load()
+    shown = " ".join(html.unescape(render(blind, form, width=None, zone=dt.UTC, explain=True)).split())
+    for word in words:
+        text = known.causes.get(word) or known.findings[word]
+        assert text.title in shown
+        first = text.fix.split("`")[0].split("(")[0].strip()
+        assert shown.count(first) == 1
 
 
 def test_a_pipe_gets_one_line_a_finding() -> None:

@@ -219,14 +219,29 @@ def _stale(one: Acceptance, clock: Clock) -> str:
 
 
 def explained(document: Document) -> tuple[tuple[str, tuple[Text, ...]], ...]:
-    """The texts of the causes, fates, verdicts and coverage problems that occur, with a title for each kind."""
+    """The texts of whatever a report says, with a title for each kind."""
     known = texts.load()
     kinds = (
-        ("Causes", known.causes, {kill.cause for kill in document.kills}),
+        ("Causes", known.causes, _causes(document)),
         ("Fates", known.fates, {kill.fate for kill in document.kills}),
         ("Verdicts", known.verdicts, {kill.verdict for kill in document.kills}),
+        ("Other findings", known.findings, _other_findings(document)),
         ("Ways of naming a task", known.naming, {kill.task.how for kill in document.kills}),
         ("Coverage", known.coverage, {hole.problem.code for hole in holes(document)}),
     )
     present = ((title, tuple(text for key, text in of.items() if key in keys)) for title, of, keys in kinds)
     return tuple((title, found) for title, found in present if found)
+
+
+def _causes(document: Document) -> set[str]:
+    return {kill.cause for kill in document.kills} | {death.cause for death in document.blind_deaths}
+
+
+def _other_findings(document: Document) -> set[str]:
+    present = {
+        "blind-death": document.blind_deaths,
+        "ghost": document.ghosts,
+        "duplicate": document.duplicates,
+        "stale-acceptance": [one for one in document.acceptances if one.stale is not None],
+    }
+    return {key for key, found in present.items() if found}
