@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from email.message import EmailMessage
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +16,7 @@ from kill_audit import when
 from kill_audit.cli.acceptances import acceptances_of, accepted_option, with_accepted
 from kill_audit.cli.keeping import completed, ledger_of, ledger_options
 from kill_audit.cli.options import Reading, reading, run_log_options, source_options
-from kill_audit.cli.output import WriteError
+from kill_audit.cli.output import put
 from kill_audit.cli.reading import document_of
 from kill_audit.document import Document, micros
 from kill_audit.errors import KillAuditError, UsageError
@@ -189,16 +188,7 @@ def _write(message: EmailMessage, target: str | None) -> None:
         sys.stdout.buffer.write(message.as_bytes(policy=message.policy.clone(linesep=os.linesep)))
         sys.stdout.flush()
         return
-    path = Path(target)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_bytes(message.as_bytes())
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise WriteError(
-            f"cannot write {target}: {error.strerror}", hint="choose another place with -w FILE"
-        ) from None
+    put(message.as_bytes(), target)
 
 
 # -- sending ------------------------------------------------------------------
