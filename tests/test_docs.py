@@ -73,9 +73,10 @@ def test_every_verb_has_a_page_with_all_its_options(verb: str) -> None:
             r"(?<![\w-])--?[a-z][a-z-]*", " ".join(re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)), re.IGNORECASE
         )
     )
-    options = {
-        word for parameter in command_of(verb).params if isinstance(parameter, click.Option) for word in parameter.opts
-    }
+    command = command_of(verb)
+    inner = command.commands.values() if isinstance(command, click.Group) else ()
+    parameters = [parameter for one in (command, *inner) for parameter in one.params]
+    options = {word for parameter in parameters if isinstance(parameter, click.Option) for word in parameter.opts}
     assert options - documented == set()
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from command_line import Command, run_log, scene
+from kill_audit.cli import commands
 
 NAME = "kill-audit.accepted.toml"
 DEPLOY = scene("deploy")
@@ -266,3 +268,21 @@ def test_what_is_not_accepted_cannot_be_removed(kill_audit: Command) -> None:
     assert (said.status, "has no entry for task demo.a" in said.err) == (2, True)
     assert kill_audit("accept", "--task", "demo.*", "--remove").out == f"removed from {NAME}: task demo.*\n"
     assert "accepted" not in tomllib.loads(Path(NAME).read_text(encoding="utf-8"))
+
+
+def test_ids_are_offered_from_the_ledger(kill_audit: Command) -> None:
+    """At the Tab key `show` and `accept` offer what the ledger has of the line's sources, with cause and task."""
+
+    def offered(*words: str, begun: str = "") -> dict[str, str | None]:
+        shell = ShellComplete(commands, {}, "kill-audit", "_KILL_AUDIT_COMPLETE")
+        return {one.value: one.help for one in shell.get_completions(list(words), begun)}
+
+    assert offered("show", *JOURNAL) == {}
+    kill_audit("collect", "--quiet", *DEPLOY)
+    known = report(kill_audit)["kills"]
+    for verb in ("show", "accept"):
+        assert set(offered(verb, *JOURNAL)) == {kill["id"] for kill in known}
+    [(found, told)] = offered("show", *JOURNAL, begun=known[0]["id"][:6]).items()
+    assert found == known[0]["id"]
+    assert told == f"{known[0]['at'][:10]} {known[0]['cause']} {known[0]['task']['name']}"
+    assert offered("accept", *JOURNAL, "--ledger", "/dev/null/x") == {}

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from kill_audit import when
 from kill_audit.acceptance import Acceptance, Seen
 from kill_audit.cli.acceptances import acceptances_of, accepted_option, place_of, shown
+from kill_audit.cli.completion import causes, kill_ids
 from kill_audit.cli.keeping import ledger_of, ledger_options
 from kill_audit.cli.options import Reading, color_option, reading, recent_source_options
 from kill_audit.cli.output import in_colour, terminal_width, write
@@ -31,7 +32,14 @@ _OWN = ("causes", "tasks", "units", "reason", "expires")
 
 
 @click.command(name="accept", short_help="Accept findings as known, so that they fail no report.")
-@click.option("--cause", "causes", multiple=True, metavar="GLOB", help="Accept kills of this cause. Repeatable.")
+@click.option(
+    "--cause",
+    "causes",
+    multiple=True,
+    metavar="GLOB",
+    help="Accept kills of this cause. Repeatable.",
+    shell_complete=causes,
+)
 @click.option("--task", "tasks", multiple=True, metavar="GLOB", help="Accept kills of this task. Repeatable.")
 @click.option("--reason", metavar="TEXT", help="Why: it stands with each kill that is accepted. Needed.")
 @click.option("--until", "expires", metavar="DATE", help="From that day on they fail again: 2027-01-31, or +30d.")
@@ -41,7 +49,7 @@ _OWN = ("causes", "tasks", "units", "reason", "expires")
 @recent_source_options
 @ledger_options
 @color_option
-@click.argument("keys", nargs=-1, metavar="[ID]...")
+@click.argument("keys", nargs=-1, metavar="[ID]...", shell_complete=kill_ids)
 @click.pass_obj
 def command(settings: "Settings", /, **asked: Any) -> int:
     """Accept kills by their IDs in `kill-audit report`, or all whose cause, task and unit (-u) fit; say why.

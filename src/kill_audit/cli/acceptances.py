@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kill_audit.cli.completion import files
 from kill_audit.cli.options import Reading
 from kill_audit.document import Document
 
@@ -20,6 +21,7 @@ accepted_option = click.option(
     "accepted_file",
     metavar="FILE",
     help="Findings that are accepted as known.  [default: kill-audit.accepted.toml beside the configuration, or here]",
+    shell_complete=files,
 )
 """Which file of accepted findings, for every command that shows kills."""
 

@@ -14,6 +14,7 @@ import click
 
 from kill_audit import when
 from kill_audit.cli.acceptances import acceptances_of, accepted_option, with_accepted
+from kill_audit.cli.completion import files
 from kill_audit.cli.keeping import completed, ledger_of, ledger_options
 from kill_audit.cli.options import Reading, reading, run_log_options, source_options
 from kill_audit.cli.output import put
@@ -51,8 +52,18 @@ def _mail_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 help="The server: smtp://[USER@]HOST with STARTTLS, smtps:// with TLS, smtp+insecure:// without.  "
                 "[default: sendmail]",
             ),
-            click.option("--smtp-ca", metavar="FILE", help="Trust these certificates instead of the system's."),
-            click.option("--sendmail", metavar="PROGRAM", help="The program that takes mail, if not sendmail."),
+            click.option(
+                "--smtp-ca",
+                metavar="FILE",
+                help="Trust these certificates instead of the system's.",
+                shell_complete=files,
+            ),
+            click.option(
+                "--sendmail",
+                metavar="PROGRAM",
+                help="The program that takes mail, if not sendmail.",
+                shell_complete=files,
+            ),
             click.option("--no-thread", is_flag=True, help="Do not let mail programs show all weeks as one thread."),
             click.option("--again", is_flag=True, help="Send it also if the mail of that week was sent already."),
             click.option("--flush", is_flag=True, help="Only send what waits in the outbox."),

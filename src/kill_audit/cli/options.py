@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kill_audit import when
+from kill_audit.cli.completion import any_of, causes, files, folders, verdicts, zones
 from kill_audit.errors import UsageError
 
 DEFAULT_SPAN = "7d"
@@ -66,7 +67,13 @@ _UNTIL = click.option("-U", "--until", metavar="TIME", help="Deaths before then.
 _PLACES = (
     click.option("-u", "--unit", "units", multiple=True, metavar="UNIT|GLOB", help="Only these units. Repeatable."),
     click.option(
-        "-D", "--directory", "directories", multiple=True, metavar="DIR", help="Read the journal files in DIR."
+        "-D",
+        "--directory",
+        "directories",
+        multiple=True,
+        metavar="DIR",
+        help="Read the journal files in DIR.",
+        shell_complete=folders,
     ),
     click.option(
         "--file",
@@ -74,8 +81,11 @@ _PLACES = (
         multiple=True,
         metavar="PATH|GLOB",
         help="Read a .journal, `journalctl -o export` or `-o json` output, or a worker's log. Repeatable.",
+        shell_complete=files,
     ),
-    click.option("--root", metavar="DIR", help="Read the journal of the file system mounted at DIR."),
+    click.option(
+        "--root", metavar="DIR", help="Read the journal of the file system mounted at DIR.", shell_complete=folders
+    ),
     click.option("-m", "--merge", is_flag=True, help="Read all machines' journals that are kept here."),
     click.option("--namespace", metavar="NAME", help="Read this journal namespace and the default one."),
     click.option("-b", "--boot", metavar="ID", help="Only this boot: 0 the last, -1 the one before, or an ID."),
@@ -87,7 +97,9 @@ _PLACES = (
         metavar="SPAN",
         help="Read that much before --since, so that a task received long before its death is named.",
     ),
-    click.option("--assume-timezone", metavar="ZONE", help="Zone of times in text files that carry none."),
+    click.option(
+        "--assume-timezone", metavar="ZONE", help="Zone of times in text files that carry none.", shell_complete=zones
+    ),
     click.option("--assume-year", type=int, metavar="YEAR", help="Year of dates in text without one."),
     click.option(
         "--reader",
@@ -118,7 +130,10 @@ def run_log_options(function: Callable[..., Any]) -> Callable[..., Any]:
         function,
         (
             click.option(
-                "--run-log", metavar="URL|FILE", help="The app's run log: a database URL, a .csv or a .parquet file."
+                "--run-log",
+                metavar="URL|FILE",
+                help="The app's run log: a database URL, a .csv or a .parquet file.",
+                shell_complete=files,
             ),
             click.option(
                 "--run-log-table", metavar="NAME", help="Its table, where the database has several that fit."
@@ -144,13 +159,28 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 "--task", "tasks", multiple=True, metavar="GLOB", help="Only tasks of this name. Repeatable."
             ),
             click.option(
-                "--cause", "causes", multiple=True, metavar="GLOB", help="Only kills of this cause. Repeatable."
+                "--cause",
+                "causes",
+                multiple=True,
+                metavar="GLOB",
+                help="Only kills of this cause. Repeatable.",
+                shell_complete=causes,
             ),
             click.option(
-                "--verdict", "verdicts", multiple=True, metavar="GLOB", help="Only kills of this verdict. Repeatable."
+                "--verdict",
+                "verdicts",
+                multiple=True,
+                metavar="GLOB",
+                help="Only kills of this verdict. Repeatable.",
+                shell_complete=verdicts,
             ),
             click.option(
-                "--deploy", "deploys", multiple=True, metavar="last|ID", help="Only kills in this deploy. Repeatable."
+                "--deploy",
+                "deploys",
+                multiple=True,
+                metavar="last|ID",
+                help="Only kills in this deploy. Repeatable.",
+                shell_complete=any_of(["last"]),
             ),
         ),
     )

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from kill_audit.cli.acceptances import acceptances_of, accepted_option, with_accepted
+from kill_audit.cli.completion import forms, verdicts
 from kill_audit.cli.keeping import from_ledger, ledger_options
 from kill_audit.cli.options import (
     Reading,
@@ -33,6 +34,7 @@ from kill_audit.errors import UsageError
     show_default=True,
     metavar="FORMAT",
     help="table, short, json, ndjson, csv, md, html or prometheus.",
+    shell_complete=forms,
 )
 @write_option
 @click.option("-x", "--explain", is_flag=True, help="Say with each finding what it means and how to fix it.")
@@ -44,6 +46,7 @@ from kill_audit.errors import UsageError
     show_default=True,
     metavar="WHAT",
     help="What makes the exit status 1: verdicts, any, cause=GLOB, >N.",
+    shell_complete=verdicts,
 )
 @click.option(
     "--wait",

@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from kill_audit.cli.acceptances import acceptances_of, accepted_option
+from kill_audit.cli.completion import any_of, kill_ids
 from kill_audit.cli.options import Reading, color_option, reading, run_log_options, source_options, write_option
 from kill_audit.cli.output import in_colour, terminal_width, write
 from kill_audit.cli.reading import Evidence, Scans, evidence_of, findings_of
@@ -20,11 +21,20 @@ AFTER = 15_000_000
 @click.command(name="show", short_help="Show everything about one kill.")
 @source_options
 @run_log_options
-@click.option("-o", "--output", "form", default="text", show_default=True, metavar="FORMAT", help="text or json.")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    default="text",
+    show_default=True,
+    metavar="FORMAT",
+    help="text or json.",
+    shell_complete=any_of(["text", "json"]),
+)
 @write_option
 @color_option
 @accepted_option
-@click.argument("key", metavar="ID")
+@click.argument("key", metavar="ID", shell_complete=kill_ids)
 @click.pass_obj
 def command(settings: Any, /, **asked: Any) -> int:
     """Show the lines around one kill, how its task was named, how its cause was decided, and what became of it.

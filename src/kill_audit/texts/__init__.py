@@ -56,6 +56,12 @@ def load() -> Texts:
     )
 
 
+def configuration() -> Mapping[str, str]:
+    """Read what the keys of a configuration file say, by their paths; keys that are options say it in their help."""
+    source = resources.files(__name__).joinpath("configuration.toml").read_text(encoding="utf-8")
+    return MappingProxyType(tomllib.loads(source))
+
+
 def _read(name: str) -> Mapping[str, Text]:
     source = resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
     return MappingProxyType(
