@@ -20,8 +20,8 @@ TEST_PACKAGES = systemd systemd-journal-remote xz-utils zstd postgresql mariadb-
 LAB_PACKAGES = mmdebstrap systemd-container
 
 # The tests of what judges, which take seconds; `make test` runs the rest of them too.
-QUICK_TESTS = $(filter-out %_properties.py %_celery_app.py %_config.py %_database.py %_docs.py %_engine.py %_schedule.py \
-    %_units.py tests/test_ledger% tests/test_mail%, $(wildcard tests/test_*.py))
+QUICK_TESTS = $(filter-out %_properties.py %_accepted_file.py %_celery_app.py %_config.py %_database.py %_docs.py \
+    %_engine.py %_manual.py %_schedule.py %_units.py tests/test_ledger% tests/test_mail%, $(wildcard tests/test_*.py))
 
 PYTEST = $(BIN)/pytest -q -n 2 --dist loadgroup
 
