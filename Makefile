@@ -15,12 +15,13 @@ SAMPLE_REPORT = report --utc --since '2026-11-30 12:02 UTC' --until '2026-11-30 
     --file 'sample_journals/*/journal.export' --run-log sample_journals/run_log.csv --exit-zero
 
 # What the tests start or run: journal tools, database servers, a browser.
-TEST_PACKAGES = systemd systemd-journal-remote xz-utils zstd postgresql mariadb-server-core mariadb-client-core chromium
+TEST_PACKAGES = systemd systemd-journal-remote xz-utils zstd postgresql mariadb-server-core mariadb-client-core chromium \
+    man-db mandoc zsh fish
 LAB_PACKAGES = mmdebstrap systemd-container
 
 # The tests of what judges, which take seconds; `make test` runs the rest of them too.
-QUICK_TESTS = $(filter-out %_properties.py %_celery_app.py %_config.py %_database.py %_docs.py %_engine.py %_schedule.py \
-    %_units.py tests/test_ledger% tests/test_mail%, $(wildcard tests/test_*.py))
+QUICK_TESTS = $(filter-out %_properties.py %_accepted_file.py %_celery_app.py %_config.py %_database.py %_docs.py \
+    %_engine.py %_manual.py %_schedule.py %_units.py tests/test_ledger% tests/test_mail%, $(wildcard tests/test_*.py))
 
 PYTEST = $(BIN)/pytest -q -n 2 --dist loadgroup
 
@@ -64,8 +65,9 @@ bless: $(VENV)/.tools ## take over what the tests say now as what is expected
 	@KILL_AUDIT_BLESS=1 $(BIN)/pytest -q -p no:randomly -k golden tests
 
 .PHONY: docs
-docs: $(VENV)/.tools ## write the parts of README.md and docs/ that are made from the package
+docs: $(VENV)/.tools ## write what is made from the package: parts of README.md and docs/, manual pages, completions
 	@$(BIN)/python tests/documentation.py
+	@$(BIN)/python tests/manual.py
 
 .PHONY: samples
 samples: $(VENV)/.installed ## make sample_journals/run_log.csv of the recordings' run logs

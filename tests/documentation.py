@@ -9,13 +9,17 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import inspect
 
 from kill_audit import document, texts
 from kill_audit.cli import COMMANDS, commands, run
+from kill_audit.cli.configuration import options_of
+from kill_audit.config.shape import Configuration
 from kill_audit.render import render
 from samples import report_words
 
@@ -52,7 +56,9 @@ def made(name: str) -> str:
             return options(verb)
         case ["schema"]:
             return schema()
-        case [("causes" | "fates" | "verdicts" | "coverage" | "naming") as kind]:
+        case ["configuration"]:
+            return configuration()
+        case [("causes" | "fates" | "verdicts" | "findings" | "coverage" | "naming") as kind]:
             return sections(kind)
         case _:
             raise ValueError(f"there is no part named {name!r}")
@@ -134,19 +140,124 @@ def verbs() -> str:
 
 def about(verb: str) -> str:
     """What a verb's `--help` says of it."""
-    return "\n\n".join(_plain(" ".join(part.split())) for part in (command_of(verb).help or "").split("\n\n")) + "\n"
+    return _paragraphs(command_of(verb).help)
+
+
+def _paragraphs(text: str | None) -> str:
+    return "\n\n".join(_plain(" ".join(part.split())) for part in (text or "").split("\n\n")) + "\n"
 
 
 def options(verb: str) -> str:
-    """A table of a verb's options, as its `--help` describes them."""
+    """A table of a verb's options, as its `--help` describes them, and a section for each of its own verbs."""
     command = command_of(verb)
     context = click.Context(command, info_name=verb, parent=GROUP)
+    inner = command.commands if isinstance(command, click.Group) else {}
+    sections = (
+        f"\n### {name}\n\n{_paragraphs(one.help)}\n{_options(one, click.Context(one, info_name=name, parent=context))}"
+        for name, one in inner.items()
+    )
+    return _options(command, context) + "".join(sections)
+
+
+def _options(command: click.Command, context: click.Context) -> str:
     rows = ["| option | |", "| --- | --- |"]
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
         if record is not None:
             rows.append(f"| `{record[0].replace('|', chr(92) + '|')}` | {_cell(record[1])} |")
     return "\n".join(rows) + "\n"
+
+
+# The configuration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key of a configuration file: its path, what it takes, and what it says. A table takes keys of its own."""
+
+    path: str
+    takes: str
+    says: str
+    is_table: bool
+
+
+def keys() -> tuple[Key, ...]:
+    """Every key that a configuration file may have, in the order of its shape: first the options, then the tables."""
+    found = tuple(_keys(inspect.type_info(Configuration), ""))
+    tables = {key.path for key in found if key.is_table}
+    return tuple(sorted(found, key=lambda key: any(key.path.startswith(table) for table in tables)))
+
+
+def _keys(kind: inspect.Type, path: str) -> Iterator[Key]:
+    if not isinstance(kind, inspect.StructType):
+        return
+    known = texts.configuration()
+    for field in kind.fields:
+        here = f"{path}.{field.encode_name}" if path else field.encode_name
+        says = known.get(here) or _help(here)
+        match field.type:
+            case inspect.StructType() as inner:
+                yield Key(path=here, takes="a table", says=says, is_table=True)
+                yield from _keys(inner, here)
+            case inspect.VarTupleType(item_type=inspect.StructType() as inner):
+                yield Key(path=here, takes="a list of tables", says=says, is_table=True)
+                yield from _keys(inner, f"{here}[]")
+            case inspect.DictType(value_type=inner):
+                yield Key(path=here, takes="tables by their names", says=says, is_table=True)
+                yield from _keys(inner, f"{here}.*")
+            case other:
+                yield Key(path=here, takes=_takes(other), says=says, is_table=False)
+
+
+def _takes(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.Metadata(extra={"form": form}):
+            return str(form)
+        case inspect.Metadata(type=inner):
+            return _takes(inner)
+        case inspect.UnionType(types=choices):
+            kinds = [one for one in choices if not isinstance(one, inspect.NoneType)]
+            several = any(isinstance(one, inspect.VarTupleType) for one in kinds)
+            return _takes(kinds[0]) + (", or a list of them" if several else "")
+        case inspect.LiteralType(values=values):
+            return " or ".join(f'"{value}"' for value in sorted(map(str, values)))
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.IntType():
+            return "a number"
+        case _:
+            return "text"
+
+
+def _help(path: str) -> str:
+    """What the option says whose value a key gives: of a table that is named like a command, else of the first."""
+    table, _, name = path.rpartition(".")
+    for verb in [table] if table in COMMANDS else COMMANDS:
+        option = options_of(command_of(verb)).get(name)
+        if option is not None and option.help:
+            return f"{option.help.removesuffix(' Repeatable.')} (`{max(option.opts, key=len)}`)"
+    raise ValueError(f"nothing says what {path} is: texts/configuration.toml")
+
+
+def header(key: Key) -> str:
+    """The header of a table, as a configuration file writes it."""
+    if key.takes == "a list of tables":
+        return f"[[{key.path}]]"
+    name = {"tasks": '."NAME"', "commands": ".NAME"}.get(key.path, "")
+    return f"[{key.path}{name}]"
+
+
+def configuration() -> str:
+    """A table of the keys that are options, and a section with one for each table of a configuration file."""
+    parts: list[str] = []
+    for number, key in enumerate(keys()):
+        if key.is_table:
+            parts.append(f"\n## {header(key)}\n\n{_plain(key.says)}\n")
+            continue
+        if number == 0 or parts[-1].startswith("\n## "):
+            parts.append(f"{'' if number == 0 else chr(10)}| key | takes | |\n| --- | --- | --- |\n")
+        parts.append(f"| `{key.path.rpartition('.')[2]}` | {_cell(key.takes)} | {_cell(key.says)} |\n")
+    return "".join(parts)
 
 
 # The Schema

@@ -70,7 +70,7 @@ def before(kills: int, *, missing: int | None = None) -> Totals:
     """The totals of the week before; with `missing` a run log was read then."""
     counted = {} if missing is None else {"missing": missing}
     return Totals(
-        kills=kills, missing=missing or 0, stuck=0, ghosts=0, idle_deaths=0, blind_deaths=0, not_losses=0,
+        kills=kills, missing=missing or 0, stuck=0, accepted=0, ghosts=0, idle_deaths=0, blind_deaths=0, not_losses=0,
         by_cause={"unit-stop": kills}, by_verdict=counted, by_unit={}, by_task={},
     )  # fmt: skip
 

@@ -43,9 +43,9 @@ def test_what_is_made_from_the_package_is_up_to_date(page: Path) -> None:
     assert text == filled(text), "run `make docs`"
 
 
-@pytest.mark.parametrize("kind", ["causes", "fates", "verdicts", "coverage", "naming"])
+@pytest.mark.parametrize("kind", ["causes", "fates", "verdicts", "findings", "coverage", "naming"])
 def test_every_word_of_a_report_has_a_section(kind: str) -> None:
-    """Each cause, fate, verdict, coverage problem and way of naming has one section, in the order of the rules."""
+    """Each cause, fate, verdict, finding, coverage problem and way of naming has a section, in the rules' order."""
     page = (PROJECT / "docs" / f"{kind}.md").read_text(encoding="utf-8")
     assert re.findall(r"^## (.+)$", page, re.MULTILINE) == list(getattr(texts.load(), kind))
 
@@ -73,9 +73,10 @@ def test_every_verb_has_a_page_with_all_its_options(verb: str) -> None:
             r"(?<![\w-])--?[a-z][a-z-]*", " ".join(re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)), re.IGNORECASE
         )
     )
-    options = {
-        word for parameter in command_of(verb).params if isinstance(parameter, click.Option) for word in parameter.opts
-    }
+    command = command_of(verb)
+    inner = command.commands.values() if isinstance(command, click.Group) else ()
+    parameters = [parameter for one in (command, *inner) for parameter in one.params]
+    options = {word for parameter in parameters if isinstance(parameter, click.Option) for word in parameter.opts}
     assert options - documented == set()
 
 

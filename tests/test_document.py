@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import NOON, Journal, Table, audited, row
+from builders import DAY, NOON, Journal, Table, audited, row
 from kill_audit import document
+from kill_audit.acceptance import Acceptance, accepted
 from kill_audit.classify import Cause, Fate
 from kill_audit.document import Document, decode, encode, micros, schema, timestamp
 from kill_audit.errors import UsageError
@@ -56,7 +57,8 @@ def rich() -> Document:
     rows = [row("t1", State.OPEN, 1), row("gone", State.OPEN, 2, worker=quiet.node)]
     journal.at(90)
     quiet.starts(950)
-    return audited(journal, run_log=Table(rows=rows))
+    known = Acceptance(where="accepted.toml:3", reason="known", tasks=("*",), until=NOON + 365 * DAY)
+    return accepted(audited(journal, run_log=Table(rows=rows)), (known,))
 
 
 def test_rich() -> None:
@@ -144,6 +146,7 @@ def test_keys_in_order() -> None:
         "duplicates",
         "offenders",
         "not_losses",
+        "acceptances",
         "advice",
     ]
     assert list(json.loads(encode(rich()))["kills"][0]) == [

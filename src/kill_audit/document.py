@@ -83,6 +83,7 @@ class Totals(Struct, frozen=True, kw_only=True):
     kills: int
     missing: int
     stuck: int
+    accepted: int
     ghosts: int
     idle_deaths: int
     blind_deaths: int
@@ -153,6 +154,15 @@ class Evidence(Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Accepted(Struct, frozen=True, kw_only=True):
+    """Why a kill is accepted as known. `by`: what the entry says that accepts it; `where`: its file and line."""
+
+    reason: str
+    until: str | None
+    by: str
+    where: str
+
+
 class Kill(Struct, frozen=True, kw_only=True):
     """One task run that began and was cut off by the death of the process that ran it."""
 
@@ -184,7 +194,7 @@ class Kill(Struct, frozen=True, kw_only=True):
     deploy: str | None
     incident: str | None
     verdict: str | None
-    accepted: dict[str, Any] | None
+    accepted: Accepted | None
     rows: tuple[Row, ...]
     evidence: tuple[Evidence, ...]
 
@@ -256,6 +266,21 @@ class NotLoss(Struct, frozen=True, kw_only=True):
     why: str
 
 
+class Acceptance(Struct, frozen=True, kw_only=True):
+    """An entry of the file of accepted findings, and how many kills of the window it is about.
+
+    `stale`: `expired` accepts nothing any more, `unmatched` is about no kill of a whole week, and `gone` names a kill
+    that was there when it was accepted and is not found any more.
+    """
+
+    where: str
+    by: str
+    reason: str
+    until: str | None
+    kills: int
+    stale: Literal["expired", "unmatched", "gone"] | None
+
+
 class Drain(Struct, frozen=True, kw_only=True):
     """How many of the killed runs a stop timeout of `timeout_s` seconds with KillMode=mixed would have saved."""
 
@@ -304,6 +329,7 @@ class Document(Struct, frozen=True, kw_only=True):
     duplicates: tuple[Duplicate, ...]
     offenders: tuple[Offender, ...]
     not_losses: tuple[NotLoss, ...]
+    acceptances: tuple[Acceptance, ...]
     advice: Advice
 
 

@@ -4,7 +4,7 @@ Rules of this file: nothing new is decided here; every number of `totals` is der
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -104,6 +104,7 @@ def report(found: Findings) -> document.Document:
         ),
         offenders=_offenders(kills),
         not_losses=spared,
+        acceptances=(),
         advice=advise([one.kill for one in inside], found.history),
     )
 
@@ -114,20 +115,29 @@ def kill_named(found: Findings, key: str) -> tuple[document.Kill, Kill]:
     Raises:
         UsageError: no kill in the window has it, or several have.
     """
-    inside = [one for one in found.reconciled.findings if _within(one.kill.at, found.question)]
-    ids = _ids([one.kill for one in inside])
-    matching = [one for one in inside if ids[id(one.kill)].startswith(key.lower())]
-    if len(matching) != 1:
-        several = ", ".join(ids[id(one.kill)] for one in matching[:5])
-        raise UsageError(
-            f"{key}: {'several kills begin so' if matching else 'no kill in this window has this id'}",
-            hint=f"give more of it: {several}"
-            if matching
-            else "ids are in `kill-audit report`; widen it with --since",
-        )
+    inside = [one.kill for one in found.reconciled.findings if _within(one.kill.at, found.question)]
+    ids = _ids(inside)
+    named = id_named(ids.values(), key)
     whole = report(found)
-    kill = matching[0].kill
-    return next(one for one in whole.kills if one.id == ids[id(kill)]), kill
+    kill = next(one for one in inside if ids[id(one)] == named)
+    return next(one for one in whole.kills if one.id == named), kill
+
+
+def id_named(ids: Iterable[str], key: str) -> str:
+    """Find the one id that begins with `key`.
+
+    Raises:
+        UsageError: none does, or several do.
+    """
+    matching = [one for one in ids if one.startswith(key.lower())]
+    if len(matching) == 1:
+        return matching[0]
+    raise UsageError(
+        f"{key}: {'several kills begin so' if matching else 'no kill in this window has this id'}",
+        hint=f"give more of it: {', '.join(matching[:5])}"
+        if matching
+        else "ids are in `kill-audit report`; widen it with --since",
+    )
 
 
 def _within(at: Micros, window: Question) -> bool:
@@ -145,6 +155,7 @@ def totals(kills: Sequence[document.Kill], *, ghosts: int, idle: int, blind: int
         kills=len(kills),
         missing=verdicts.get("missing", 0),
         stuck=verdicts.get("stuck", 0),
+        accepted=sum(kill.accepted is not None for kill in kills),
         ghosts=ghosts,
         idle_deaths=idle,
         blind_deaths=blind,

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from kill_audit.document import (
+    Acceptance,
+    Accepted,
     Advice,
     BlindDeath,
     Candidate,
@@ -46,7 +48,7 @@ DAY = 24 * HOUR
 RUN_LOG = RunLogFacts(kind="postgresql", table="runs", preset="own", rows=48_211, time_zone="UTC", skew_s=0.1)
 BOOT = "5f0c6f0e0b0d4a5f9f7d1d6a0a3b2c1d"
 ZERO = Totals(
-    kills=0, missing=0, stuck=0, ghosts=0, idle_deaths=0, blind_deaths=0, not_losses=0,
+    kills=0, missing=0, stuck=0, accepted=0, ghosts=0, idle_deaths=0, blind_deaths=0, not_losses=0,
     by_cause={}, by_verdict={}, by_unit={}, by_task={},
 )  # fmt: skip
 
@@ -180,6 +182,7 @@ def document(kills: Iterable[Kill] = (), **changed: Any) -> Document:
         duplicates=(),
         offenders=_offenders(killed),
         not_losses=(),
+        acceptances=(),
         advice=Advice(drain=(), units=()),
     )
     filled = msgspec.structs.replace(base, **changed)
@@ -201,6 +204,7 @@ def _totals(filled: Document) -> Totals:
         kills=len(kills),
         missing=verdicts["missing"],
         stuck=verdicts["stuck"],
+        accepted=sum(one.accepted is not None for one in kills),
         ghosts=len(filled.ghosts),
         idle_deaths=len(filled.idle_deaths),
         blind_deaths=len(filled.blind_deaths),
@@ -321,7 +325,12 @@ def mixture() -> Document:
             night + 6 * HOUR,
             cause="manual-signal",
             ran_for_s=9.25,
-            accepted={"reason": "the operator's own test", "until": "2027-01-01", "by": "cause manual-signal"},
+            accepted=Accepted(
+                reason="the operator's own test",
+                until="2027-01-01T00:00:00.000000Z",
+                by="cause manual-signal",
+                where="kill-audit.accepted.toml:12",
+            ),
         ),
         kill(
             11, night + 7 * HOUR, cause="host-reboot", host="web2", fate="pending", verdict="stuck", how="elimination"
@@ -393,6 +402,40 @@ def _findings(night: int) -> dict[str, Any]:
                 why="the task had succeeded before its process ended",
             ),
         ),
+        "acceptances": (
+            Acceptance(
+                where="kill-audit.accepted.toml:12",
+                by="cause manual-signal",
+                reason="the operator's own test",
+                until="2027-01-01T00:00:00.000000Z",
+                kills=1,
+                stale=None,
+            ),
+            Acceptance(
+                where="kill-audit.accepted.toml:20",
+                by="task shop.imports.*",
+                reason="until the importer is split (OPS-77)",
+                until="2026-11-01T00:00:00.000000Z",
+                kills=0,
+                stale="expired",
+            ),
+            Acceptance(
+                where="kill-audit.accepted.toml:27",
+                by="cause oom-*, unit celery@old.service",
+                reason="too small a host, to be replaced",
+                until=None,
+                kills=0,
+                stale="unmatched",
+            ),
+            Acceptance(
+                where="kill-audit.accepted.toml:33",
+                by="id 0123456789ab",
+                reason="refunded by hand",
+                until=None,
+                kills=0,
+                stale="gone",
+            ),
+        ),
         "advice": Advice(
             drain=(Drain(unit="celery@a.service", timeout_s=90, saved=1, of=1),),
             units=(
@@ -436,7 +479,7 @@ def hostile() -> Document:
             cause="unknown",
             reasons=(name,),
             evidence=(Evidence(cursor=name, at=timestamp(MONDAY), text=name),),
-            accepted={"reason": name} if number == 0 else None,
+            accepted=Accepted(reason=name, until=None, by=f"task {name}", where=f"{name}:1") if number == 0 else None,
             deploy="d1",
             candidates=(Candidate(name=name, id=name, how="none"),),
         )
@@ -451,6 +494,10 @@ def hostile() -> Document:
         deploys=(msgspec.structs.replace(_deploy(0, MONDAY, len(kills)), label=everywhere),),
         ghosts=(
             Ghost(key=everywhere, task=TaskReference(name=names[0], id=names[1]), started_at=None, reasons=names),
+        ),
+        acceptances=tuple(
+            Acceptance(where=name, by=name, reason=name, until=None, kills=number, stale="gone" if number else None)
+            for number, name in enumerate(names)
         ),
     )
 

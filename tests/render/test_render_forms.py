@@ -160,7 +160,7 @@ def test_markdown_tables_have_as_many_cells_as_columns() -> None:
 def test_our_own_texts_are_plain_markdown() -> None:
     """The package's texts become paragraphs of text and code: nothing in them is taken for markup."""
     known = texts.load()
-    for of in (known.causes, known.fates, known.verdicts, known.coverage, known.naming):
+    for of in (known.causes, known.fates, known.verdicts, known.findings, known.coverage, known.naming):
         for one in of.values():
             for text in (one.means, one.shown_by, one.fix):
                 kinds = {token.type for token in _inline(prose(text))}

@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 from sample_documents import DAY, HOUR, MONDAY, SAMPLES, crowd, document, kill
@@ -79,9 +80,12 @@ def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def test_every_link_leads_somewhere() -> None:
+@pytest.mark.parametrize("left_out", ["", "kills", "blind_deaths"])
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_every_link_leads_somewhere(sample: str, left_out: str) -> None:
     """Each link of the page names an element of the page, and no two elements share an id."""
-    tags = Tags(page_of(SAMPLES["mixture"]())).found
+    wanted = SAMPLES[sample]()
+    tags = Tags(page_of(msgspec.structs.replace(wanted, **{left_out: ()}) if left_out else wanted)).found
     ids = [value for _, attrs in tags for name, value in attrs.items() if name == "id"]
     links = {(value or "")[1:] for _, attrs in tags for name, value in attrs.items() if name == "href"}
     assert links - set(ids) == set()
@@ -252,5 +256,41 @@ def test_the_page_prints_as_a_table_on_white(browser: Browser, tmp_path: Path) -
     opened = Opened(browser, tmp_path / "page.html", SAMPLES["mixture"](), view="dark-phone")
     opened.page.emulate_media(media="print", color_scheme="dark")
     assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert not opened.page.is_visible("#tools")
+    assert not opened.page.is_visible("#search")
+    assert not opened.page.is_visible("#order")
     assert opened.page.evaluate("getComputedStyle(document.getElementById('list')).display") == "table"
+
+
+def test_paper_has_every_kill_and_says_what_was_left_out(browser: Browser, tmp_path: Path) -> None:
+    """What is printed are all kills that the filter lets pass, not the first 200, and how many those are of all."""
+    many = crowd(500)
+    page = Opened(browser, tmp_path / "page.html", many).page
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.locator("#list > tbody:visible").count() == 500
+    page.select_option("[data-filter=cause]", "unit-stop", force=True)
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    fitting = sum(one.cause == "unit-stop" for one in many.kills)
+    assert page.locator("#list > tbody:visible").count() == fitting
+    assert page.inner_text("#shown") == f"{fitting} of 500 kills"
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    assert page.inner_text("#shown") == f"{fitting} of 500 kills"
+
+
+def test_accepted_kills_come_last_and_can_be_filtered(browser: Browser, tmp_path: Path) -> None:
+    """An accepted kill stands last, says so without an alarm's colour, tells why, and can be left out."""
+    mixture = SAMPLES["mixture"]()
+    [known] = [one.id for one in mixture.kills if one.accepted is not None]
+    opened = Opened(browser, tmp_path / "page.html", mixture)
+    assert opened.order()[-1] == known
+    row = opened.page.locator(f"#kill-{known}")
+    assert row.locator("small", has_text="accepted").is_visible()
+    assert row.locator(".verdict.missing").count() == 0
+    row.locator("summary").click()
+    assert (
+        "the operator's own test (cause manual-signal, until 2027-01-01; kill-audit.accepted.toml:12)"
+        in row.inner_text()
+    )
+    opened.page.select_option("[data-filter=accepted]", "no")
+    assert set(opened.order()) == {one.id for one in mixture.kills} - {known}

@@ -1,6 +1,7 @@
 """What the terminal report promises beyond its look."""
 
 import datetime as dt
+import html
 import re
 import unicodedata
 from zoneinfo import ZoneInfo
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from sample_documents import DAY, HOUR, MONDAY, SAMPLES, document, kill, partial, task_id
 
-from kill_audit.document import Window, decode, encode, timestamp
+from kill_audit import texts
+from kill_audit.document import Accepted, Window, decode, encode, timestamp
 from kill_audit.errors import UsageError
 from kill_audit.render import FORMS, headline, render
 from kill_audit.render.printable import printable, printable_document, printable_json
 
+ACCEPTED = Accepted(reason="known", until=None, by="task *", where="accepted.toml:1")
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -91,12 +94,27 @@ def test_ids_are_never_cut(width: int | None) -> None:
 def test_the_longest_unaccounted_runs_come_first() -> None:
     """The ten longest runs among missing and stuck stand first, whatever the order of death; accepted ones do not."""
     kills = [kill(number, MONDAY + number * HOUR, ran_for_s=float(number)) for number in range(30)]
-    kills[29] = msgspec.structs.replace(kills[29], accepted={"reason": "known"})
+    kills[29] = msgspec.structs.replace(kills[29], accepted=ACCEPTED)
     kills[28] = msgspec.structs.replace(kills[28], verdict="recovered")
     shown = render(document(kills), "table", width=None, zone=dt.UTC)
     order = re.findall(r"^([0-9a-f]{12})  ", shown, flags=re.MULTILINE)
     assert order[:10] == [kills[number].id for number in range(27, 17, -1)]
     assert order[10:] == [kills[number].id for number in (*range(18), 28, 29)]
+
+
+@pytest.mark.parametrize("form", ["table", "md", "html"])
+def test_every_word_of_a_report_is_explained(form: str) -> None:
+    """With `-x` whatever the report says is explained once: what it means and what to do, also of what is no kill."""
+    mixture = SAMPLES["mixture"]()
+    blind = msgspec.structs.replace(mixture, kills=())
+    words = {one.cause for one in mixture.blind_deaths} | {"blind-death", "ghost", "duplicate", "stale-acceptance"}
+    known = texts.load()
+    shown = " ".join(html.unescape(render(blind, form, width=None, zone=dt.UTC, explain=True)).split())
+    for word in words:
+        text = known.causes.get(word) or known.findings[word]
+        assert text.title in shown
+        first = text.fix.split("`")[0].split("(")[0].strip()
+        assert shown.count(first) == 1
 
 
 def test_a_pipe_gets_one_line_a_finding() -> None:

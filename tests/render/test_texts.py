@@ -15,7 +15,8 @@ CAUSES = (
 )  # fmt: skip
 FATES = ("redelivered", "requeued", "retried", "revoked", "lost", "pending", "unknown")
 VERDICTS = ("unsettled", "stuck", "recorded", "contradicted", "recovered", "ambiguous", "uncovered", "missing")
-KINDS = ("causes", "fates", "verdicts", "coverage", "naming")
+FINDINGS = ("blind-death", "ghost", "duplicate", "stale-acceptance")
+KINDS = ("causes", "fates", "verdicts", "findings", "coverage", "naming")
 
 
 def kind(name: str) -> Mapping[str, texts.Text]:
@@ -26,10 +27,16 @@ def kind(name: str) -> Mapping[str, texts.Text]:
 
 @pytest.mark.parametrize(
     ("name", "keys"),
-    [("causes", CAUSES), ("fates", FATES), ("verdicts", VERDICTS), ("naming", get_args(document.How))],
+    [
+        ("causes", CAUSES),
+        ("fates", FATES),
+        ("verdicts", VERDICTS),
+        ("findings", FINDINGS),
+        ("naming", get_args(document.How)),
+    ],
 )
 def test_every_key_has_a_text_in_the_order_of_the_rules(name: str, keys: tuple[str, ...]) -> None:
-    """Causes, fates, verdicts and ways of naming have a text each, in the order in which the rules are tried."""
+    """Each cause, fate, verdict, finding and way of naming has a text, in the order in which the rules are tried."""
     assert set(kind(name)) == set(keys)
     if name != "naming":
         assert tuple(kind(name)) == keys

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 import click
 
 from kill_audit import __version__
+from kill_audit.cli.completion import SHELLS, files, script
 from kill_audit.cli.configuration import configured
 from kill_audit.errors import KillAuditError
 
 COMMANDS = {
     "report": "kill_audit.cli.report",
     "show": "kill_audit.cli.show",
+    "accept": "kill_audit.cli.accept",
     "collect": "kill_audit.cli.collect",
     "mail": "kill_audit.cli.mail",
     "schedule": "kill_audit.cli.schedule",
@@ -51,6 +53,13 @@ def find(name: str) -> click.Command | None:
     return command
 
 
+def _completion(ctx: click.Context, _option: click.Parameter, shell: str | None) -> None:
+    """Write the script instead of anything else."""
+    if shell is not None and not ctx.resilient_parsing:
+        click.echo(script(shell), nl=False)
+        ctx.exit()
+
+
 @click.group(
     cls=_Commands,
     context_settings={
@@ -60,8 +69,16 @@ def find(name: str) -> click.Command | None:
     },
 )
 @click.version_option(__version__, "-V", "--version", message="kill-audit %(version)s")
-@click.option("--config", metavar="FILE", help="Read this configuration before the others.")
+@click.option("--config", metavar="FILE", help="Read this configuration before the others.", shell_complete=files)
 @click.option("--debug", is_flag=True, help="Show a traceback instead of one line when something fails.")
+@click.option(
+    "--completion",
+    type=click.Choice(SHELLS),
+    is_eager=True,
+    expose_value=False,
+    callback=_completion,
+    help='Write what makes a shell complete words: eval "$(kill-audit --completion bash)".',
+)
 def commands(config: str | None, debug: bool) -> None:
     """Find every Celery task run that was killed, and what became of it, from the systemd journal.
 

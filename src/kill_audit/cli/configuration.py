@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from kill_audit.cli.completion import files
+
 if TYPE_CHECKING:
     from kill_audit.config import CheckOption, OptionsOf, Settings
 
@@ -53,6 +55,7 @@ def configured(name: str, command: click.Command, find: Find) -> click.Command:
             is_eager=True,
             expose_value=False,
             callback=read,
+            shell_complete=files,
         )
     )
     return made

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kill_audit.cli.completion import files
 from kill_audit.cli.options import Reading
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def ledger_options(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="URL|FILE",
         help="Where findings are kept.  [default: $STATE_DIRECTORY/ledger.sqlite3, "
         "/var/lib/kill-audit for root, else ~/.local/state/kill-audit]",
+        shell_complete=files,
     )
     without = click.option("--no-ledger", is_flag=True, help="Neither read nor write the ledger.")
     return place(without(function))

@@ -6,15 +6,16 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kill_audit import when
+from kill_audit.cli.acceptances import acceptances_of, accepted_option, with_accepted
+from kill_audit.cli.completion import files
 from kill_audit.cli.keeping import completed, ledger_of, ledger_options
 from kill_audit.cli.options import Reading, reading, run_log_options, source_options
-from kill_audit.cli.output import WriteError
+from kill_audit.cli.output import put
 from kill_audit.cli.reading import document_of
 from kill_audit.errors import KillAuditError, UsageError
 
@@ -51,8 +52,18 @@ def _mail_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 help="The server: smtp://[USER@]HOST with STARTTLS, smtps:// with TLS, smtp+insecure:// without.  "
                 "[default: sendmail]",
             ),
-            click.option("--smtp-ca", metavar="FILE", help="Trust these certificates instead of the system's."),
-            click.option("--sendmail", metavar="PROGRAM", help="The program that takes mail, if not sendmail."),
+            click.option(
+                "--smtp-ca",
+                metavar="FILE",
+                help="Trust these certificates instead of the system's.",
+                shell_complete=files,
+            ),
+            click.option(
+                "--sendmail",
+                metavar="PROGRAM",
+                help="The program that takes mail, if not sendmail.",
+                shell_complete=files,
+            ),
             click.option("--no-thread", is_flag=True, help="Do not let mail programs show all weeks as one thread."),
             click.option("--again", is_flag=True, help="Send it also if the mail of that week was sent already."),
             click.option("--flush", is_flag=True, help="Only send what waits in the outbox."),
@@ -70,6 +81,7 @@ def _mail_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @source_options
 @run_log_options
 @ledger_options
+@accepted_option
 @_mail_options
 @click.pass_obj
 def command(settings: Any, /, **asked: Any) -> int:
@@ -117,6 +129,7 @@ def _summary(shared: Reading, asked: dict[str, Any], settings: Any, *, whole_wee
     from kill_audit.ledger import LedgerError
     from kill_audit.mail import Summary
 
+    known = acceptances_of(asked["accepted_file"], settings, shared.zone)
     document = document_of(shared, settings=settings)
     kept = _Kept(document=document)
     if not asked["no_ledger"]:
@@ -125,7 +138,7 @@ def _summary(shared: Reading, asked: dict[str, Any], settings: Any, *, whole_wee
         except LedgerError as error:
             kept = _Kept(document=document, note=f"Without the weeks before: {error.message}.")
     return Summary(
-        document=kept.document,
+        document=with_accepted(kept.document, shared, known),
         label=asked["label"] or _hosts(shared, document),
         zone=shared.zone,
         weeks=kept.weeks,
@@ -190,16 +203,7 @@ def _write(message: "EmailMessage", target: str | None) -> None:
         sys.stdout.buffer.write(message.as_bytes(policy=message.policy.clone(linesep=os.linesep)))
         sys.stdout.flush()
         return
-    path = Path(target)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_bytes(message.as_bytes())
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise WriteError(
-            f"cannot write {target}: {error.strerror}", hint="choose another place with -w FILE"
-        ) from None
+    put(message.as_bytes(), target)
 
 
 # -- sending ------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kill_audit import when
+from kill_audit.cli.completion import any_of, causes, files, folders, verdicts, zones
 from kill_audit.errors import UsageError
 
 DEFAULT_SPAN = "7d"
@@ -61,54 +62,66 @@ def _add(function: Callable[..., Any], options: tuple[Callable[..., Any], ...]) 
     return function
 
 
+_SINCE = click.option("-S", "--since", metavar="TIME", help=f"Deaths from then on.  [default: {DEFAULT_SPAN} ago]")
+_UNTIL = click.option("-U", "--until", metavar="TIME", help="Deaths before then.  [default: now]")
+_PLACES = (
+    click.option("-u", "--unit", "units", multiple=True, metavar="UNIT|GLOB", help="Only these units. Repeatable."),
+    click.option(
+        "-D",
+        "--directory",
+        "directories",
+        multiple=True,
+        metavar="DIR",
+        help="Read the journal files in DIR.",
+        shell_complete=folders,
+    ),
+    click.option(
+        "--file",
+        "files",
+        multiple=True,
+        metavar="PATH|GLOB",
+        help="Read a .journal, `journalctl -o export` or `-o json` output, or a worker's log. Repeatable.",
+        shell_complete=files,
+    ),
+    click.option(
+        "--root", metavar="DIR", help="Read the journal of the file system mounted at DIR.", shell_complete=folders
+    ),
+    click.option("-m", "--merge", is_flag=True, help="Read all machines' journals that are kept here."),
+    click.option("--namespace", metavar="NAME", help="Read this journal namespace and the default one."),
+    click.option("-b", "--boot", metavar="ID", help="Only this boot: 0 the last, -1 the one before, or an ID."),
+    click.option("--user", is_flag=True, help="Read the journal of the user who runs this."),
+    click.option(
+        "--lead-in",
+        default=DEFAULT_LEAD_IN,
+        show_default=True,
+        metavar="SPAN",
+        help="Read that much before --since, so that a task received long before its death is named.",
+    ),
+    click.option(
+        "--assume-timezone", metavar="ZONE", help="Zone of times in text files that carry none.", shell_complete=zones
+    ),
+    click.option("--assume-year", type=int, metavar="YEAR", help="Year of dates in text without one."),
+    click.option(
+        "--reader",
+        type=click.Choice(["auto", "columns", "systemd"]),
+        default="auto",
+        show_default=True,
+        help="What reads .journal files: columns, libsystemd, or auto (libsystemd what columns cannot).",
+    ),
+    click.option("--utc", is_flag=True, help="Understand and show times in UTC."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr."),
+    click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is read, and how."),
+)
+
+
 def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say what to read; without any of -D, --file, --root and `-` it is this host's journal."""
-    return _add(
-        function,
-        (
-            click.option("-S", "--since", metavar="TIME", help=f"Deaths from then on.  [default: {DEFAULT_SPAN} ago]"),
-            click.option("-U", "--until", metavar="TIME", help="Deaths before then.  [default: now]"),
-            click.option(
-                "-u", "--unit", "units", multiple=True, metavar="UNIT|GLOB", help="Only these units. Repeatable."
-            ),
-            click.option(
-                "-D", "--directory", "directories", multiple=True, metavar="DIR", help="Read the journal files in DIR."
-            ),
-            click.option(
-                "--file",
-                "files",
-                multiple=True,
-                metavar="PATH|GLOB",
-                help="Read a .journal, `journalctl -o export` or `-o json` output, or a worker's log. Repeatable.",
-            ),
-            click.option("--root", metavar="DIR", help="Read the journal of the file system mounted at DIR."),
-            click.option("-m", "--merge", is_flag=True, help="Read all machines' journals that are kept here."),
-            click.option("--namespace", metavar="NAME", help="Read this journal namespace and the default one."),
-            click.option(
-                "-b", "--boot", metavar="ID", help="Only this boot: 0 the last, -1 the one before, or an ID."
-            ),
-            click.option("--user", is_flag=True, help="Read the journal of the user who runs this."),
-            click.option(
-                "--lead-in",
-                default=DEFAULT_LEAD_IN,
-                show_default=True,
-                metavar="SPAN",
-                help="Read that much before --since, so that a task received long before its death is named.",
-            ),
-            click.option("--assume-timezone", metavar="ZONE", help="Zone of times in text files that carry none."),
-            click.option("--assume-year", type=int, metavar="YEAR", help="Year of dates in text without one."),
-            click.option(
-                "--reader",
-                type=click.Choice(["auto", "columns", "systemd"]),
-                default="auto",
-                show_default=True,
-                help="What reads .journal files: columns, libsystemd, or auto (libsystemd what columns cannot).",
-            ),
-            click.option("--utc", is_flag=True, help="Understand and show times in UTC."),
-            click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr."),
-            click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is read, and how."),
-        ),
-    )
+    return _add(function, (_SINCE, _UNTIL, *_PLACES))
+
+
+def recent_source_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the same without --until, for a command that means something else by that word."""
+    return _add(function, (_SINCE, *_PLACES))
 
 
 def run_log_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,7 +130,10 @@ def run_log_options(function: Callable[..., Any]) -> Callable[..., Any]:
         function,
         (
             click.option(
-                "--run-log", metavar="URL|FILE", help="The app's run log: a database URL, a .csv or a .parquet file."
+                "--run-log",
+                metavar="URL|FILE",
+                help="The app's run log: a database URL, a .csv or a .parquet file.",
+                shell_complete=files,
             ),
             click.option(
                 "--run-log-table", metavar="NAME", help="Its table, where the database has several that fit."
@@ -143,13 +159,28 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 "--task", "tasks", multiple=True, metavar="GLOB", help="Only tasks of this name. Repeatable."
             ),
             click.option(
-                "--cause", "causes", multiple=True, metavar="GLOB", help="Only kills of this cause. Repeatable."
+                "--cause",
+                "causes",
+                multiple=True,
+                metavar="GLOB",
+                help="Only kills of this cause. Repeatable.",
+                shell_complete=causes,
             ),
             click.option(
-                "--verdict", "verdicts", multiple=True, metavar="GLOB", help="Only kills of this verdict. Repeatable."
+                "--verdict",
+                "verdicts",
+                multiple=True,
+                metavar="GLOB",
+                help="Only kills of this verdict. Repeatable.",
+                shell_complete=verdicts,
             ),
             click.option(
-                "--deploy", "deploys", multiple=True, metavar="last|ID", help="Only kills in this deploy. Repeatable."
+                "--deploy",
+                "deploys",
+                multiple=True,
+                metavar="last|ID",
+                help="Only kills in this deploy. Repeatable.",
+                shell_complete=any_of(["last"]),
             ),
         ),
     )

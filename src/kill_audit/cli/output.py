@@ -49,14 +49,30 @@ def write(text: str, target: str | None) -> None:
     Raises:
         WriteError: the file cannot be written; what was there before is still there.
     """
-    if target is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    if target is not None:
+        put(text.encode(), target)
         return
-    path = Path(target)
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def put(data: bytes, target: str) -> None:
+    """Replace a file as a whole, so that nobody ever reads half of it: node_exporter, a web server, a mail program.
+
+    A link stays a link, and the file keeps its permissions. What is no file (a pipe, `/dev/stdout`) is written to.
+
+    Raises:
+        WriteError: it cannot be written; what was there before is still there.
+    """
+    path = Path(target).resolve()
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        part.write_text(text, encoding="utf-8")
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        part.write_bytes(data)
+        if path.exists():
+            part.chmod(path.stat().st_mode & 0o7777)
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from kill_audit.cli.acceptances import acceptances_of, accepted_option, with_accepted
+from kill_audit.cli.completion import forms, verdicts
 from kill_audit.cli.keeping import from_ledger, ledger_options
 from kill_audit.cli.options import (
     Reading,
@@ -32,6 +34,7 @@ from kill_audit.errors import UsageError
     show_default=True,
     metavar="FORMAT",
     help="table, short, json, ndjson, csv, md, html or prometheus.",
+    shell_complete=forms,
 )
 @write_option
 @click.option("-x", "--explain", is_flag=True, help="Say with each finding what it means and how to fix it.")
@@ -43,6 +46,7 @@ from kill_audit.errors import UsageError
     show_default=True,
     metavar="WHAT",
     help="What makes the exit status 1: verdicts, any, cause=GLOB, >N.",
+    shell_complete=verdicts,
 )
 @click.option(
     "--wait",
@@ -50,6 +54,7 @@ from kill_audit.errors import UsageError
     help="Wait until the youngest death has settled, so that a late row counts; for use right after a deploy.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 also with findings or incomplete evidence.")
+@accepted_option
 @click.argument("stream", required=False, metavar="[-]")
 @ledger_options
 @click.pass_obj
@@ -68,11 +73,13 @@ def command(settings: Any, /, **asked: Any) -> int:
     form, target = asked["form"], asked["target"]
     if form not in FORMS:
         raise UsageError(f"-o {form}: no such format", hint="formats: " + ", ".join(FORMS))
+    known = acceptances_of(asked["accepted_file"], settings, shared.zone)
     document = document_of(shared, stdin=asked["stream"] == "-", settings=settings)
     if asked["wait"] and asked["stream"] != "-" and _settles(document, shared, settings):
         document = document_of(shared, settings=settings)
     if not asked["no_ledger"] and asked["stream"] != "-":
         document = from_ledger(document, shared, asked["ledger"])
+    document = with_accepted(document, shared, known)
     status = exit_status(document, fail_on=asked["fail_on"], exit_zero=asked["exit_zero"])
     shown = _only(document, asked)
     text = render(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from kill_audit.cli.completion import files
 from kill_audit.cli.options import Reading, run_log_options, source_options
 from kill_audit.errors import UsageError
 
@@ -68,14 +69,16 @@ def command() -> None:
 @click.option("--when", "due", type=click.Choice(["always", "findings", "change"]), help="As for mail.")
 @click.option("--label", metavar="NAME", help="As for mail.")
 @click.option("--smtp", metavar="URL", help="The mail server, as for mail.")
-@click.option("--smtp-ca", metavar="FILE", help="As for mail.")
-@click.option("--sendmail", metavar="PROGRAM", help="As for mail.")
+@click.option("--smtp-ca", metavar="FILE", help="As for mail.", shell_complete=files)
+@click.option("--sendmail", metavar="PROGRAM", help="As for mail.", shell_complete=files)
 @click.option(
     "--smtp-password-file", metavar="FILE", help="Where the server's password is; only its owner may read it."
 )
-@click.option("--run-log-password-file", metavar="FILE", help="Where the run log's password is, likewise.")
-@click.option("--ledger", metavar="URL|FILE", help="As for collect and mail.")
-@click.option("--program", metavar="PATH", help="The kill-audit to run.  [default: this one]")
+@click.option(
+    "--run-log-password-file", metavar="FILE", help="Where the run log's password is, likewise.", shell_complete=files
+)
+@click.option("--ledger", metavar="URL|FILE", help="As for collect and mail.", shell_complete=files)
+@click.option("--program", metavar="PATH", help="The kill-audit to run.  [default: this one]", shell_complete=files)
 @source_options
 @run_log_options
 @click.pass_context

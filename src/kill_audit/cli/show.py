@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kill_audit.cli.acceptances import acceptances_of, accepted_option
+from kill_audit.cli.completion import any_of, kill_ids
 from kill_audit.cli.options import Reading, color_option, reading, run_log_options, source_options, write_option
 from kill_audit.cli.output import in_colour, terminal_width, write
 from kill_audit.cli.reading import Evidence, Scans, evidence_of, findings_of
@@ -20,10 +22,20 @@ AFTER = 15_000_000
 @click.command(name="show", short_help="Show everything about one kill.")
 @source_options
 @run_log_options
-@click.option("-o", "--output", "form", default="text", show_default=True, metavar="FORMAT", help="text or json.")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    default="text",
+    show_default=True,
+    metavar="FORMAT",
+    help="text or json.",
+    shell_complete=any_of(["text", "json"]),
+)
 @write_option
 @color_option
-@click.argument("key", metavar="ID")
+@accepted_option
+@click.argument("key", metavar="ID", shell_complete=kill_ids)
 @click.pass_obj
 def command(settings: Any, /, **asked: Any) -> int:
     """Show the lines around one kill, how its task was named, how its cause was decided, and what became of it.
@@ -33,14 +45,19 @@ def command(settings: Any, /, **asked: Any) -> int:
     shared = reading(asked)
     if asked["form"] not in ("text", "json"):
         raise UsageError(f"-o {asked['form']}: no such format", hint="formats: text, json")
+    import msgspec
+
+    from kill_audit.acceptance import accepted_by
     from kill_audit.classify import ruled_out
     from kill_audit.render.showing import Shown, render_kill
     from kill_audit.report import kill_named
     from kill_audit.timeline.naming import rivals
 
+    acceptances = acceptances_of(asked["accepted_file"], settings, shared.zone)
     evidence = evidence_of(shared)
     found = findings_of(shared, evidence, settings=settings)
     kill, known = kill_named(found, asked["key"])
+    kill = msgspec.structs.replace(kill, accepted=accepted_by(kill, acceptances, now=evidence.now))
     death = known.death
     killed = {id(other.run) for other in found.history.deaths if other is not death and other.run is not None}
     again = {task_id for task_id, receipts in found.history.receipts.items() if len(receipts) > 1}

@@ -22,7 +22,7 @@ HERE: Final = "kill-audit.toml"
 HOST: Final = Path("/etc/kill-audit/config.toml")
 _PYPROJECT: Final = "pyproject.toml"
 _SHORT: Final = frozenset({"run-log", "results", "ledger"})  # `run-log = "URL"` is `[run-log] url = "URL"`
-_PATH_OPTIONS: Final = frozenset({"files", "directories", "root", "write", "python"})
+_PATH_OPTIONS: Final = frozenset({"files", "directories", "root", "write", "python", "accepted"})
 # A password may hold what it should not (`/`), while HOST:PORT/ is none.
 _PASSWORD: Final = re.compile(
     r"[A-Za-z][\w+.-]*://(?:[^\s/?#@:]*:(?![0-9]+/)[^\s@]+@|\S*[?&](?:password|passwd|secret|token)=)"

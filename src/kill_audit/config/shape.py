@@ -167,6 +167,7 @@ class Configuration(Table, frozen=True, kw_only=True):
     output: Output | None = None
     color: Literal["auto", "always", "never"] | None = None
     explain: bool | None = None
+    accepted: Path | None = None
     run_log: RunLog = RunLog()
     results: Results = Results()
     deploy_marks: tuple[DeployMark, ...] = ()

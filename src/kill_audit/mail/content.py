@@ -9,13 +9,15 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from kill_audit import texts
 from kill_audit.document import Deploy, Document, Kill, Totals, micros
 from kill_audit.ledger import Week, covered, covered_days
 from kill_audit.render import figures, headline
 from kill_audit.render.figures import Share, place
 from kill_audit.render.printable import printable, printable_document
-from kill_audit.render.sentences import a_few, besides, drain, ran_for, reference, run_log, unit_advice
+from kill_audit.render.sentences import a_few, besides, drain, ran_for, reference, run_log, stale, unit_advice
 from kill_audit.render.sentences import coverage as coverage_said
 from kill_audit.render.view import Clock, count, span
 
@@ -117,8 +119,14 @@ def content(summary: Summary) -> Content:
         remarks=tuple(_remarks(document, clock)),
         advice=(*map(drain, document.advice.drain), *unit_advice(document.advice.units)),
         steps=tuple(_steps(document, clock)),
-        notes=tuple(printable(note) for note in summary.notes),
+        notes=(*(printable(note) for note in summary.notes), *stale(document, clock)),
     )
+
+
+def nothing_to_act_on(document: Document) -> bool:
+    """Whether nothing was found but what is accepted as known, and the evidence is good enough to say so."""
+    known = tuple(kill for kill in document.kills if kill.accepted is None)
+    return is_quiet(msgspec.structs.replace(document, kills=known))
 
 
 def is_quiet(document: Document) -> bool:
@@ -141,6 +149,8 @@ def subject(summary: Summary) -> str:
     document = summary.document
     days, of = covered_of(summary)
     said = [_killed(document, _before(summary))]
+    if document.totals.accepted:
+        said.append(f"{document.totals.accepted:,} accepted")
     if blind := len(document.blind_deaths):
         said.append(count(blind, "blind death"))
     if not document.kills and document.ghosts:
@@ -311,6 +321,8 @@ def _remarks(document: Document, clock: Clock) -> Iterator[str]:
     if ghosts := len(document.ghosts):
         names = a_few([reference(ghost.task) for ghost in document.ghosts])
         yield f"{count(ghosts, 'ghost row')}, still open although nothing runs: {names}"
+    for one in [one for one in document.acceptances if one.kills and one.stale is None][:LISTED]:
+        yield f"{count(one.kills, 'kill')} accepted by {one.by}: {one.reason} ({one.where})"
     if twice := len(document.duplicates):
         names = a_few([reference(one.task) for one in document.duplicates])
         yield f"{count(twice, 'task')} finished more than once: {names}"

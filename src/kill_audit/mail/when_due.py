@@ -7,7 +7,7 @@ from enum import StrEnum
 from hashlib import sha256
 
 from kill_audit.document import Document
-from kill_audit.mail.content import is_quiet
+from kill_audit.mail.content import nothing_to_act_on
 
 
 class Due(StrEnum):
@@ -20,7 +20,7 @@ class Due(StrEnum):
 
 def withheld(document: Document, due: Due, *, last: str | None) -> str | None:
     """Say why no mail is due; None if one is. `last`: the fingerprint of what was mailed before, if it is known."""
-    if due is Due.FINDINGS and is_quiet(document):
+    if due is Due.FINDINGS and nothing_to_act_on(document):
         return "nothing was found in whole evidence (--when findings)"
     if due is Due.CHANGE and last == fingerprint(document):
         return "nothing is other than in the last mail (--when change)"
@@ -32,6 +32,7 @@ def fingerprint(document: Document) -> str:
     totals = document.totals
     numbers = (
         totals.kills,
+        totals.accepted,
         totals.ghosts,
         totals.blind_deaths,
         sorted(totals.by_cause.items()),

@@ -55,17 +55,20 @@ class Hole:
 def worst_first(document: Document) -> tuple[tuple[Kill, ...], tuple[Kill, ...]]:
     """Split the kills: the ten longest that somebody has to act on, and all others by time.
 
-    Without a run log every kill may be one to act on. Accepted kills are not among the first.
+    Without a run log every kill may be one to act on. Accepted kills are in neither: see `accepted`.
     """
-    urgent = [
-        kill
-        for kill in document.kills
-        if kill.accepted is None and (document.run_log is None or kill.verdict in UNSETTLED_ROWS)
-    ]
+    kills = [kill for kill in document.kills if kill.accepted is None]
+    urgent = [kill for kill in kills if document.run_log is None or kill.verdict in UNSETTLED_ROWS]
     longest = tuple(sorted(urgent, key=lambda kill: (-(kill.ran_for_s or 0.0), kill.at, kill.id))[:LONGEST])
     first = {kill.id for kill in longest}
-    rest = sorted((kill for kill in document.kills if kill.id not in first), key=lambda kill: (kill.at, kill.id))
+    rest = sorted((kill for kill in kills if kill.id not in first), key=lambda kill: (kill.at, kill.id))
     return longest, tuple(rest)
+
+
+def accepted(document: Document) -> tuple[Kill, ...]:
+    """The kills that are accepted as known, by time."""
+    kills = (kill for kill in document.kills if kill.accepted is not None)
+    return tuple(sorted(kills, key=lambda kill: (kill.at, kill.id)))
 
 
 def by_cause(document: Document) -> tuple[Share, ...]:

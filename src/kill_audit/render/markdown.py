@@ -29,6 +29,7 @@ def render(document: Document, view: View) -> str:
         *_blind(document, clock),
         *_ghosts(document, clock),
         *_duplicates(document),
+        *_stale(document, clock),
         *_besides(document),
         *_advice(document),
         *(_explained(document) if view.explain else ()),
@@ -124,7 +125,12 @@ def _incidents(document: Document, clock: Clock) -> Iterator[str]:
 def _kills(document: Document, clock: Clock) -> Iterator[str]:
     longest, rest = figures.worst_first(document)
     what = " with no run row or a row stuck open" if document.run_log is not None else ""
-    for title, kills in ((f"The longest runs{what}", longest), ("All other kills" if longest else "Kills", rest)):
+    groups = (
+        (f"The longest runs{what}", longest),
+        ("All other kills" if longest else "Kills", rest),
+        ("Accepted as known", figures.accepted(document)),
+    )
+    for title, kills in groups:
         if kills:
             columns = [
                 "id",
@@ -147,7 +153,7 @@ def _kill(kill: Kill, clock: Clock) -> list[str]:
         task += " may be " + ", ".join(code(reference(candidate)) for candidate in kill.task.candidates)
     verdict = kill.verdict or "-"
     if kill.accepted is not None:
-        verdict += f", accepted: {code(str(kill.accepted.get('reason') or ''))}"
+        verdict += f", {code(sentences.accepted(kill.accepted, clock))}"
     return [
         code(kill.id),
         clock.at(kill.at),
@@ -192,6 +198,12 @@ def _duplicates(document: Document) -> Iterator[str]:
         yield "## Duplicates: tasks that finished more than once"
         rows = ([code(reference(one.task)), f"{one.finished:,}", f"{one.deliveries:,}"] for one in document.duplicates)
         yield _table(["task", "finished:", "delivered:"], rows)
+
+
+def _stale(document: Document, clock: Clock) -> Iterator[str]:
+    if said := sentences.stale(document, clock):
+        yield "## Out of date in the file of accepted findings"
+        yield "\n".join(f"- {code(line)}" for line in said)
 
 
 def _besides(document: Document) -> Iterator[str]:

@@ -48,8 +48,9 @@ def render(document: Document, view: View) -> str:
         chart=chart(document, clock),
         heat=_heat(document),
         by_task=figures.by_task(document),
-        kills=(*longest, *rest),
+        kills=(*longest, *rest, *figures.accepted(document)),
         filters=_filters(document),
+        stale=sentences.stale(document, clock),
         besides=sentences.besides(document),
         advice=[
             *map(sentences.drain, document.advice.drain),
@@ -114,6 +115,8 @@ def _tiles(document: Document) -> list[tuple[int, str, str]]:
     tiles.append(
         (len(document.blind_deaths), "blind deaths" if len(document.blind_deaths) != 1 else "blind death", "warn")
     )
+    if accepted := len(figures.accepted(document)):
+        tiles.append((accepted, "accepted", ""))
     return [(number, label, urgency if number else "") for number, label, urgency in tiles]
 
 
@@ -142,5 +145,6 @@ def _filters(document: Document) -> list[tuple[str, str, list[str]]]:
         ("fate", "Fate", {kill.fate for kill in document.kills}),
         ("unit", "Unit", {kill.unit for kill in document.kills if kill.unit is not None}),
         ("deploy", "Deploy", {labels.get(kill.deploy, kill.deploy) for kill in document.kills if kill.deploy}),
+        ("accepted", "Accepted", {"no" if kill.accepted is None else "yes" for kill in document.kills}),
     )
     return [(key, label, sorted(present)) for key, label, present in choices if len(present) > 1]

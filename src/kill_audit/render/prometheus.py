@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from kill_audit.document import Coverage, Document, micros
-from kill_audit.render.figures import deploys_with_kills, holes
+from kill_audit.render.figures import UNSETTLED_ROWS, deploys_with_kills, holes
 from kill_audit.render.view import View
 
 Labels = Mapping[str, str]
@@ -43,6 +43,9 @@ def gauges(document: Document) -> Iterator[Gauge]:
         yield _one("kills_stuck", "Killed task runs whose row is still open.", _verdicts(document)["stuck"])
     accepted = sum(kill.accepted is not None for kill in document.kills)
     yield _one("kills_accepted", "Killed task runs that were accepted as known.", accepted)
+    yield _one("kills_failing", "Killed task runs to act on, as --fail-on takes them by default.", _failing(document))
+    stale = sum(one.stale is not None for one in document.acceptances)
+    yield _one("acceptances_stale", "Entries for accepted findings that are out of date.", stale)
     yield _one("kills_in_deploys", "Killed task runs within deploy windows.", deploys_with_kills(document)[0])
     yield _one("blind_deaths", "Worker deaths whose tasks cannot be known.", len(document.blind_deaths))
     yield _one("idle_deaths", "Pool processes that died with no task on them.", len(document.idle_deaths))
@@ -82,6 +85,13 @@ def _evidence(document: Document) -> Iterator[Gauge]:
         yield _one(f"{name}_timestamp_seconds", f"{what}, in seconds since the epoch.", seconds)
     info = {"version": document.tool.version}
     yield _many("info", "The program that made the report; always 1.", [(info, 1)])
+
+
+def _failing(document: Document) -> int:
+    return sum(
+        kill.accepted is None and (document.run_log is None or kill.verdict in UNSETTLED_ROWS)
+        for kill in document.kills
+    )
 
 
 def _verdicts(document: Document) -> Counter[str | None]:

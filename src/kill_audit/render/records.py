@@ -24,6 +24,7 @@ LISTS: Mapping[str, str] = MappingProxyType(
         "duplicates": "duplicate",
         "offenders": "offender",
         "not_losses": "not-loss",
+        "acceptances": "acceptance",
     }
 )
 """The document's lists, and the value of `record` in the lines of each."""

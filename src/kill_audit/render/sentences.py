@@ -5,9 +5,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kill_audit import texts
-from kill_audit.document import Candidate, Document, Drain, Kill, RunLogFacts, Task, TaskReference, UnitAdvice
+from kill_audit.document import (
+    Acceptance,
+    Accepted,
+    Candidate,
+    Document,
+    Drain,
+    Kill,
+    RunLogFacts,
+    Task,
+    TaskReference,
+    UnitAdvice,
+)
 from kill_audit.render.figures import NO_NAME, deploys_with_kills, holes, worst_first
-from kill_audit.render.view import count, listed, span
+from kill_audit.render.view import Clock, count, listed, span
 from kill_audit.texts import Text
 
 UNITS_NAMED = 8  # of each host; `kill-audit units` lists them all
@@ -196,15 +207,57 @@ def ran_for(kill: Kill) -> str:
     return bound + span(kill.ran_for_s)
 
 
+def accepted(by: Accepted, clock: Clock) -> str:
+    """Say why a kill is accepted: `accepted: REASON (id 6190967735, until 2027-01-31; kill-audit.accepted.toml:5)`."""
+    until = "" if by.until is None else f", until {clock.until(by.until)}"
+    return f"accepted: {by.reason} ({by.by}{until}; {by.where})"
+
+
+def stale(document: Document, clock: Clock) -> tuple[str, ...]:
+    """Say of each entry for accepted findings that is out of date what is wrong with it, and what to do."""
+    return tuple(
+        f"{one.where}: {one.by}: {_stale(one, clock)} (reason: {one.reason})"
+        for one in document.acceptances
+        if one.stale is not None
+    )
+
+
+def _stale(one: Acceptance, clock: Clock) -> str:
+    match one.stale:
+        case "expired":
+            fails = f"; {count(one.kills, 'kill')} of it in this window" if one.kills else ""
+            until = "" if one.until is None else f" on {clock.until(one.until)}"
+            return f"expired{until}, and accepts nothing{fails}: renew it or remove it"
+        case "gone":
+            return "no such kill is found any more where and when it was seen: remove it"
+        case _:
+            return "fits no kill of this window: remove it if what it was for is over"
+
+
 def explained(document: Document) -> tuple[tuple[str, tuple[Text, ...]], ...]:
-    """The texts of the causes, fates, verdicts and coverage problems that occur, with a title for each kind."""
+    """The texts of whatever a report says, with a title for each kind."""
     known = texts.load()
     kinds = (
-        ("Causes", known.causes, {kill.cause for kill in document.kills}),
+        ("Causes", known.causes, _causes(document)),
         ("Fates", known.fates, {kill.fate for kill in document.kills}),
         ("Verdicts", known.verdicts, {kill.verdict for kill in document.kills}),
+        ("Other findings", known.findings, _other_findings(document)),
         ("Ways of naming a task", known.naming, {kill.task.how for kill in document.kills}),
         ("Coverage", known.coverage, {hole.problem.code for hole in holes(document)}),
     )
     present = ((title, tuple(text for key, text in of.items() if key in keys)) for title, of, keys in kinds)
     return tuple((title, found) for title, found in present if found)
+
+
+def _causes(document: Document) -> set[str]:
+    return {kill.cause for kill in document.kills} | {death.cause for death in document.blind_deaths}
+
+
+def _other_findings(document: Document) -> set[str]:
+    present = {
+        "blind-death": document.blind_deaths,
+        "ghost": document.ghosts,
+        "duplicate": document.duplicates,
+        "stale-acceptance": [one for one in document.acceptances if one.stale is not None],
+    }
+    return {key for key, found in present.items() if found}

@@ -36,7 +36,7 @@ def _cell(value: str | float | None) -> str:
 def _accepted(kill: Kill) -> str | None:
     if kill.accepted is None:
         return None
-    return "; ".join(f"{key}: {value}" for key, value in kill.accepted.items())
+    return f"{kill.accepted.by}: {kill.accepted.reason}"
 
 
 COLUMNS: Mapping[str, Callable[[Kill], str | float | None]] = MappingProxyType(

@@ -105,6 +105,7 @@ class _Page:
         yield self._head(f"Kill {kill.id}: {printable(task)}")
         yield from self._facts(kill)
         yield ""
+        yield from self._accepted(kill)
         yield self._head(f"Why: {kill.cause} ({kill.confidence} confidence)")
         yield from self._wrapped(words.causes[kill.cause].means if kill.cause in words.causes else "")
         yield from self._reasons(self.shown.why_cause)
@@ -150,6 +151,13 @@ class _Page:
             ("incident", kill.incident or ""),
         )
         yield from (f"  {name:<11}{printable(value)}" for name, value in facts if value and value != "-")
+
+    def _accepted(self, kill: Kill) -> Iterator[str]:
+        if kill.accepted is not None:
+            until = f", until {self._at(kill.accepted.until)}" if kill.accepted.until else ""
+            yield self._head("Accepted as known")
+            yield from self._wrapped(f"{kill.accepted.reason} ({kill.accepted.by}{until}; {kill.accepted.where})")
+            yield ""
 
     def _row(self, kill: Kill) -> Iterator[str]:
         if kill.verdict is None:

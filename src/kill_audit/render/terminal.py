@@ -132,10 +132,11 @@ def _head(page: _Page) -> None:
 
 
 def _headline_style(document: Document) -> str:
-    verdicts = {kill.verdict for kill in document.kills if kill.accepted is None}
+    kills = [kill for kill in document.kills if kill.accepted is None]
+    verdicts = {kill.verdict for kill in kills}
     if verdicts & set(figures.UNSETTLED_ROWS):
         return "bold red"
-    if document.kills or document.blind_deaths or document.coverage.verdict != "complete":
+    if kills or document.blind_deaths or document.coverage.verdict != "complete":
         return "bold yellow"
     return "bold green"
 
@@ -225,6 +226,9 @@ def _kills(page: _Page) -> None:
     if rest:
         page.heading(f"{'All other kills' if longest else 'Kills'} by time ({count(len(rest), 'kill')})")
         _list(page, rest)
+    if known := figures.accepted(page.document):
+        page.heading(f"Accepted as known ({count(len(known), 'kill')})")
+        _list(page, known)
 
 
 def _list(page: _Page, kills: Sequence[Kill]) -> None:
@@ -277,7 +281,7 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], last: str, style: str 
 
 def _emphasised(line: Text, kill: Kill) -> Text:
     line.stylize("bold", 0, len(kill.id))
-    if style := VERDICT_STYLES.get(kill.verdict or ""):
+    if kill.accepted is None and (style := VERDICT_STYLES.get(kill.verdict or "")):
         start = line.plain.index(kill.cause) + len(kill.cause)
         at = line.plain.index(kill.verdict or "", start)
         line.stylize(style, at, at + len(kill.verdict or ""))
@@ -301,8 +305,7 @@ def _stacked(page: _Page, kill: Kill, task: str) -> None:
 def _remarks(page: _Page, kill: Kill) -> list[str]:
     remarks = [f"may be {reference(candidate)} ({candidate.how})" for candidate in kill.task.candidates]
     if kill.accepted is not None:
-        told = ", ".join(f"{key}: {value}" for key, value in kill.accepted.items() if value is not None)
-        remarks.append(f"accepted ({told or 'no reason given'})")
+        remarks.append(sentences.accepted(kill.accepted, page.clock))
     if page.view.explain:
         remarks += [f"because {reason}" for reason in kill.reasons]
     return remarks
@@ -336,6 +339,12 @@ def _duplicates(page: _Page) -> None:
     for one in page.document.duplicates:
         finished, delivered = count(one.finished, "time"), count(one.deliveries, "time")
         page.finding(f"finished {finished}, delivered {delivered}", reference(one.task))
+
+
+def _stale(page: _Page) -> None:
+    if said := sentences.stale(page.document, page.clock):
+        page.heading("Out of date in the file of accepted findings")
+        page.notes(("-", line) for line in said)
 
 
 def _besides(page: _Page) -> None:
@@ -381,6 +390,7 @@ SECTIONS: tuple[Callable[[_Page], None], ...] = (
     _blind,
     _ghosts,
     _duplicates,
+    _stale,
     _besides,
     _advice,
     _explained,

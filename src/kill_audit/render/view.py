@@ -57,6 +57,11 @@ class Clock:
         moment = _local(text, self.zone)
         return f"{moment:%Y-%m-%d %H:%M:%S}" + (f" {moment.tzname()}" if self.marked else "")
 
+    def until(self, text: str) -> str:
+        """Show a moment as a day, where a day begins with it."""
+        local = _local(text, self.zone)
+        return f"{local.date()}" if local.time() == dt.time() else self.at(text)
+
     def day(self, text: str) -> dt.date:
         """The calendar day of a moment in this zone."""
         return _local(text, self.zone).date()

@@ -1,4 +1,4 @@
-"""What each cause, fate, verdict, coverage problem and way of naming a task means, and what to do about it.
+"""What each cause, fate, verdict, finding, coverage problem and way of naming a task means, and what to do about it.
 
 The texts live once, as package data (`*.toml` beside this file): `-x` prints them, the page shows them, the docs are
 made from them. Their order is the order of the files: for causes, fates and verdicts the order in which the rules are
@@ -30,11 +30,15 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """All texts by the kebab-case keys of the document: `cause`, `fate`, `verdict`, `problems[].code`, `task.how`."""
+    """All texts by the kebab-case keys of the document: `cause`, `fate`, `verdict`, `problems[].code`, `task.how`.
+
+    `findings` are what a report says besides kills.
+    """
 
     causes: Mapping[str, Text]
     fates: Mapping[str, Text]
     verdicts: Mapping[str, Text]
+    findings: Mapping[str, Text]
     coverage: Mapping[str, Text]
     naming: Mapping[str, Text]
 
@@ -46,9 +50,16 @@ def load() -> Texts:
         causes=_read("causes"),
         fates=_read("fates"),
         verdicts=_read("verdicts"),
+        findings=_read("findings"),
         coverage=_read("coverage"),
         naming=_read("naming"),
     )
+
+
+def configuration() -> Mapping[str, str]:
+    """Read what the keys of a configuration file say, by their paths; keys that are options say it in their help."""
+    source = resources.files(__name__).joinpath("configuration.toml").read_text(encoding="utf-8")
+    return MappingProxyType(tomllib.loads(source))
 
 
 def _read(name: str) -> Mapping[str, Text]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kill_audit.cli.completion import files
 from kill_audit.cli.options import Reading, reading, run_log_options, source_options
 from kill_audit.cli.output import WriteError, write
 from kill_audit.cli.reading import evidence_of, findings_of
@@ -28,7 +29,12 @@ TARGET = "kill-audit.toml"
 @click.option(
     "--app", metavar="MODULE:APP", help="Add the acknowledgement settings of this Celery app's tasks (as celery -A)."
 )
-@click.option("--python", metavar="FILE", help="The Python that has the app.  [default: the one that runs this]")
+@click.option(
+    "--python",
+    metavar="FILE",
+    help="The Python that has the app.  [default: the one that runs this]",
+    shell_complete=files,
+)
 @click.option(
     "-w", "--write", "target", default=TARGET, show_default=True, metavar="FILE", help="Write to FILE; - is stdout."
 )

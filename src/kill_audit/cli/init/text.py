@@ -29,6 +29,9 @@ READING = """\
 # What makes the exit status of `kill-audit report` 1: verdicts, any, cause=GLOB, >N.
 # fail-on = "missing,stuck"
 # output = "table"
+
+# Findings that are accepted as known, written by `kill-audit accept` and reviewed like code; they fail no report.
+# accepted = "kill-audit.accepted.toml"
 """
 
 NO_RUN_LOG = """\

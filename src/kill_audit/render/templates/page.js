@@ -103,6 +103,11 @@
     filter();
   });
   window.addEventListener("hashchange", unfold);
+  window.addEventListener("beforeprint", () => { // paper has no button that shows more
+    limit = Infinity;
+    filter();
+  });
+  window.addEventListener("afterprint", restart);
   filter();
   tools.hidden = false;
   unfold();
