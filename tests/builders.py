@@ -603,7 +603,7 @@ class Table:
         """Give the rows of these ids."""
         return [row for row in self.rows if row.task_id in task_ids]
 
-    def open_rows(self) -> Iterable[Row]:
+    def open_rows(self, since: Micros | None = None) -> Iterable[Row]:  # noqa: ARG002 - nothing here is big
         """Give the open rows."""
         return [row for row in self.rows if row.state is State.OPEN]
 

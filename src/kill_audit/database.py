@@ -266,8 +266,10 @@ def _postgres_engine(url: URL, timeout_s: int) -> Engine:
         # Statements prepared by name do not survive a pooler between us and the server.
         connect_args={name: value for name, value in usual.items() if name not in url.query}
         | {"prepare_threshold": None},
-        execution_options={"postgresql_readonly": True},
     )
+
+    def only_read(connection: Any, _record: object) -> None:
+        connection.read_only = True  # before SQLAlchemy itself asks anything, and without a word to a pooler
 
     def limit(connection: Connection) -> None:
         # LOCAL, because behind a pooler the session is somebody else's afterwards. Not by SQLAlchemy, because that
@@ -276,6 +278,7 @@ def _postgres_engine(url: URL, timeout_s: int) -> Engine:
         cursor.execute(f"SET LOCAL statement_timeout = '{timeout_s}s'")
         cursor.close()
 
+    sa.event.listen(engine, "connect", only_read, insert=True)
     sa.event.listen(engine, "begin", limit)
     return engine
 

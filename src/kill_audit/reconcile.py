@@ -32,6 +32,7 @@ SETTLE = (
 TOLERANCE = 15 * SECOND  # a row is written within 5 s of a death, 10 s more with brokers without an event loop
 REACH = 3600 * SECOND  # a table whose oldest row is this much younger than a kill was not kept back then
 _OPEN_END = 2**62
+_UNASKED = -(2**62)  # the oldest row of a table that did not say
 
 
 class State(StrEnum):
@@ -86,8 +87,8 @@ class RunLog(Protocol):
     def rows_of(self, task_ids: Collection[str]) -> Iterable[Row]:
         """All rows of these ids."""
 
-    def open_rows(self) -> Iterable[Row]:
-        """All rows that are still open."""
+    def open_rows(self, since: Micros | None = None) -> Iterable[Row]:
+        """All rows that are still open; of a big table perhaps only those that started `since`."""
 
     def finished_twice(self, since: Micros, until: Micros) -> Iterable[tuple[str, str | None, int]]:
         """Ids with more than one done row that finished in [since, until): id, task name, number of done rows."""
@@ -209,9 +210,10 @@ def reconcile(
     refused: list[str] = []
     ids = sorted({kill.task_id for kill in kills if kill.task_id is not None})
     rows = tuple(_asked(lambda: run_log.rows_of(ids), refused))
-    open_rows = tuple(_asked(run_log.open_rows, refused))
+    readable = not refused
+    open_rows = tuple(_asked(lambda: run_log.open_rows(question.read_since), refused))
     doubles = tuple(_asked(lambda: run_log.finished_twice(question.since, question.until), refused))
-    oldest = next(iter(_asked(lambda: [run_log.oldest()], refused)), None)
+    oldest = next(iter(_asked(lambda: [run_log.oldest()], refused)), _UNASKED)
     attempts = {task_id: _attempts(task_id, history) for task_id in ids}
     clock = _clock(run_log.facts, attempts, rows)
     matching = _Matching(
@@ -226,9 +228,9 @@ def reconcile(
         rows_of=matching.rows_of,
         matches=matches,
         ambiguous=frozenset(ambiguous),
-        oldest=None if oldest is None else oldest + clock.offset,
+        oldest=oldest if oldest in (None, _UNASKED) else oldest + clock.offset,
         unsettled=(now - settle, now),
-        readable=bool(rows) or not refused,
+        readable=readable,
     )
     findings = tuple(_finding(kill, view) for kill in kills)
     claimed = {row.key for found in findings for row in found.rows if matches.get(_run_key(found.kill)) is row}
@@ -525,7 +527,11 @@ def _finding(kill: Kill, view: _View) -> Finding:
     rows = tuple(view.rows_of.get(task_id, ()))
     own = view.matches.get(_run_key(kill))
     shown = (own, *(row for row in rows if row is not own)) if own is not None else rows
-    return Finding(kill=kill, verdict=_verdict(kill, view, rows, own), rows=shown[:20])
+    verdict = _verdict(kill, view, rows, own)
+    reasons: tuple[str, ...] = ()
+    if verdict is Verdict.MISSING and view.oldest == _UNASKED:
+        reasons = ("how far back the run log reaches could not be read, so it may be that it was not kept back then",)
+    return Finding(kill=kill, verdict=verdict, rows=shown[:20], reasons=reasons)
 
 
 def _verdict(kill: Kill, view: _View, rows: Sequence[Row], own: Row | None) -> Verdict:

@@ -22,6 +22,7 @@ from kill_audit.runlog.ids import IdColumn
 from kill_audit.runlog.presets import Preset
 from kill_audit.runlog.source import Source
 
+LONGEST_RUN: Final = 7 * 86_400_000_000  # microseconds: what finished in a window began at most so long before it
 WORDS_READ: Final = 1000  # a status column with more different words is none
 
 
@@ -175,17 +176,25 @@ class SqlRunLog:
         return has_word(self._source.column(self._columns.status), kind, spelled, or_none=True)
 
     def _narrowed(self, since: Micros | None) -> tuple[str, Iterable[sa.ColumnElement[bool]]]:
-        """Give the column by whose index open rows of a big table are found, and what must be added for that."""
+        """Give the column by whose index open rows of a big table are found, and what must be added for that.
+
+        Where none serves, it is the column that an index is missing on: of the finish, which serves the other question
+        too, unless open rows have one; else the status.
+        """
         status, finished, started = self._columns.status, self._columns.finished_at, self._columns.started_at
+        if self._preset is not None and self._preset.open_has_finish:
+            finished = None
         indexed = self._source.table.leading
-        usual = status or finished or ""
-        if not self._source.is_big or status in indexed:
-            return usual, ()
-        if finished in indexed and not (self._preset and self._preset.open_has_finish):
+        wanted = finished or status or ""
+        if not self._source.is_big:
+            return wanted, ()
+        if status in indexed:
+            return status, ()
+        if finished in indexed:
             return finished, (self._source.column(finished).is_(None),)
         if started in indexed and since is not None:
             return started, within(self._source.column(started), self._source.any_value(started), since)
-        return usual, ()
+        return wanted, ()
 
     @cached_property
     def _words(self) -> Sequence[str] | None:
@@ -201,7 +210,12 @@ class SqlRunLog:
         """Ids with several done rows in a span at least as wide as asked for."""
         task_id = self._source.column(self._columns.task_id)
         time = self._columns.finished_at or self._columns.started_at or ""
-        bounds = within(self._source.column(time), self._source.any_value(time), since, until)
+        bounds = [*within(self._source.column(time), self._source.any_value(time), since, until)]
+        started = self._columns.started_at
+        if self._source.is_big and time not in self._source.table.leading and started in self._source.table.leading:
+            begun = since - LONGEST_RUN
+            bounds += within(self._source.column(started), self._source.any_value(started), begun, until)
+            time = started
         condition = sa.and_(task_id.is_not(None), self._has_state(State.DONE), *bounds)
         self._source.refuse_scan(condition, what="the ids that finished more than once", index=time)
         often = sa.select(task_id).where(condition).group_by(task_id).having(sa.func.count() > 1)
