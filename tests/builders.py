@@ -593,6 +593,7 @@ class Table:
     rows: Sequence[Row] = ()
     one_row_per_id: bool = False
     oldest_at: Micros | None = NOON - DAY
+    knows_its_zone: bool = True
 
     @property
     def facts(self) -> RunLogFacts:
@@ -602,6 +603,11 @@ class Table:
     def rows_of(self, task_ids: Collection[str]) -> Iterable[Row]:
         """Give the rows of these ids."""
         return [row for row in self.rows if row.task_id in task_ids]
+
+    def rows_without_id(self, task_names: Collection[str], since: Micros, until: Micros) -> Iterable[Row]:
+        """Give the rows without an id."""
+        named = [row for row in self.rows if row.task_id is None and row.task_name in task_names]
+        return [row for row in named if row.started_at is not None and since <= row.started_at < until]
 
     def open_rows(self, since: Micros | None = None) -> Iterable[Row]:  # noqa: ARG002 - nothing here is big
         """Give the open rows."""

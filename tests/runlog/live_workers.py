@@ -70,14 +70,15 @@ class Live:
         }
         quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         words = ["worker", "-n", NODE, "-c", "1", "-l", "INFO", "--logfile", str(self.log), *quiet]
-        self.worker = subprocess.Popen(
-            [sys.executable, "-m", "celery", "-A", "runlog.live_shop", *words],
-            env={**os.environ, "TZ": "UTC", "PYTHONPATH": f"{TESTS}", **shop, **KINDS[self.kind]},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=self.folder,
-            start_new_session=True,
-        )
+        with self.log.open("ab") as banner:  # which a worker prints, and logs not
+            self.worker = subprocess.Popen(
+                [sys.executable, "-m", "celery", "-A", "runlog.live_shop", *words],
+                env={**os.environ, "TZ": "UTC", "PYTHONPATH": f"{TESTS}", **shop, **KINDS[self.kind]},
+                stdout=banner,
+                stderr=subprocess.DEVNULL,
+                cwd=self.folder,
+                start_new_session=True,
+            )
 
     def send(self, name: str, task_id: str) -> None:
         """Send a task, as any program does that knows the broker."""

@@ -1,7 +1,7 @@
 """Says how a run log is read: the columns chosen, a few rows as they come out, what is missing, and how to pin it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,7 +63,11 @@ def explain_file(run_log: FileRunLog, place: str, *, zone_given: bool) -> Explan
         one_row_per_id=run_log.one_row_per_id,
         time_zone=run_log.facts.time_zone,
         sample=run_log.sample(SHOWN_ROWS),
-        lacks=(*(() if zone_given else _lacks_of_zone(run_log, None)), *_lacks_of_rows(run_log)),
+        lacks=(
+            *_lacks_of_ids(fields),
+            *(() if zone_given else _lacks_of_zone(run_log, None)),
+            *_lacks_of_rows(run_log),
+        ),
         toml=_toml({"time-zone": run_log.facts.time_zone}, fields, run_log.states),
     )
 
@@ -80,6 +84,7 @@ def explain_table(run_log: SqlRunLog, source: Source, layout: Layout, *, zone_gi
     }
     named = {} if layout.preset else {name: column for name, column in columns.items() if column is not None}
     lacks = (
+        *_lacks_of_ids(columns),
         *_lacks_of_celery(run_log, layout),
         *_lacks_of_indexes(source, layout),
         *(() if zone_given else _lacks_of_zone(run_log, layout.zone)),
@@ -99,6 +104,15 @@ def explain_table(run_log: SqlRunLog, source: Source, layout: Layout, *, zone_gi
         lacks=lacks,
         toml=_toml(pinned, named, () if layout.preset else run_log.states),
     )
+
+
+def _lacks_of_ids(fields: Mapping[str, str | None]) -> Iterator[Lack]:
+    if fields.get("task_id") is None:
+        yield Lack(
+            code="task_id",
+            detail="no column holds the task's id, so that rows are told apart by name, worker and time",
+            hint="keep the task's own id (self.request.id) in the run log",
+        )
 
 
 def _lacks_of_celery(run_log: SqlRunLog, layout: Layout) -> Iterator[Lack]:
@@ -124,8 +138,8 @@ def _lacks_of_indexes(source: Source, layout: Layout) -> Iterator[Lack]:
         return
     columns, leading = layout.columns, source.table.leading
     times = [name for name in (columns.finished_at, columns.started_at) if name]
-    for wanted in ([columns.task_id], times):
-        if not leading.intersection(wanted):
+    for wanted in ([columns.task_id] if columns.task_id else [], times):
+        if wanted and not leading.intersection(wanted):
             yield Lack(
                 code="index",
                 detail=f"no index begins with {' or '.join(wanted)}; with more than {source.scan_at_most:,} rows the "

@@ -28,8 +28,8 @@ class Table:
     """A table or view, or a query in the user's own words.
 
     `types`: the type of each column, in the table's order. `key`: the primary key. `unique`: the columns that have a
-    unique constraint or index of their own. `leading`: the columns that an index of all rows begins with. `is_view`:
-    no index can be put on it.
+    unique constraint or index of their own. `never_null`: those that always hold a value. `leading`: the columns that
+    an index of all rows begins with. `is_view`: no index can be put on it.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Table:
     types: Mapping[str, TypeEngine[Any]]
     key: tuple[str, ...] = ()
     unique: frozenset[str] = frozenset()
+    never_null: frozenset[str] = frozenset()
     leading: frozenset[str] = frozenset()
     is_view: bool = False
 
@@ -155,6 +156,7 @@ def _describe(inspector: Inspector, name: str, schema: str | None) -> Table:
         schema=schema,
         types={column["name"]: column["type"] for column in described},
         key=key,
+        never_null=frozenset(column["name"] for column in described if not column["nullable"]),
         # An index on an expression has None in the place of a column.
         unique=frozenset(names[0] for names in uniques if len(names) == 1 and names[0] is not None),
         leading=frozenset(names[0] for names in ordered if names and names[0] is not None),
