@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kill_audit.entry import Micros
 from kill_audit.reconcile.matching import attempts_of, cost
 from kill_audit.reconcile.rows import TOLERANCE, Row
 from kill_audit.timeline import Ending, History, Life
@@ -59,8 +60,11 @@ def _deserted(row: Row, by_node: Mapping[str, Sequence[Life]]) -> tuple[str, ...
     begun = row.started_at + TOLERANCE
     if any(life.started is not None and life.started.at > begun for life in lives):
         return (f"the worker {row.worker} was started anew since",)
-    if not any(life.first_at <= begun for life in lives):
-        return ()
-    if any(life.end.ending is Ending.RUNNING for life in lives):
-        return ()
-    return (f"the worker {row.worker} has ended since",)
+    there = [life for life in lives if life.first_at <= begun and _lived(life, row.started_at - TOLERANCE)]
+    if there and all(life.end.ending is not Ending.RUNNING for life in there):
+        return (f"the worker {row.worker} has ended since",)
+    return ()
+
+
+def _lived(life: Life, moment: Micros) -> bool:
+    return life.end.at is None or life.end.at >= moment
