@@ -299,6 +299,13 @@ def test_verdict_is_one_of_them(starts: list[float], states: list[State]) -> Non
         assert {State.OPEN, State.RETRY, State.OTHER} & {one.state for one in rows}
 
 
+def test_a_row_without_times_comes_last() -> None:
+    """A row that tells no time is the run's own only where no other row of the id fits."""
+    timeless, own = row("t1", State.DONE, None), row("t1", State.OPEN, 70)
+    assert verdict_of(killed_once(60), timeless, own) == "stuck"
+    assert verdict_of(killed_once(60), timeless) == "contradicted"
+
+
 # -- rows without an id ----------------------------------------------------------------------------------------------
 
 

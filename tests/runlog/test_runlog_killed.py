@@ -2,7 +2,6 @@
 
 import csv
 import datetime as dt
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from command_line import Command, Said
-from kill_audit.cli import run
+from command_line import Command
 from runlog.live_workers import AGAIN, FINE, KINDS, LEFT, LOST, Live, play
 
 pytestmark = pytest.mark.xdist_group("killed workers")
@@ -88,26 +86,6 @@ def made(server: sa.URL, name: str) -> sa.URL:
     with sa.create_engine(server, poolclass=NullPool, isolation_level="AUTOCOMMIT").connect() as connection:
         connection.exec_driver_sql(f"CREATE DATABASE {name}")
     return server.set(database=name)
-
-
-@pytest.fixture
-def kill_audit(
-    postgres_server: sa.URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    """Give the command, run in this process, without any configuration of the machine's own; it knows the password."""
-    for variable in [variable for variable in os.environ if variable.startswith("KILL_AUDIT_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-configuration"))
-    for purpose in ("RUN_LOG", "RESULTS"):
-        monkeypatch.setenv(f"KILL_AUDIT_{purpose}_PASSWORD", str(postgres_server.password))
-    monkeypatch.chdir(tmp_path)
-
-    def command(*words: str | Path) -> Said:
-        status = run([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return Said(status=status, out=out, err=err)
-
-    return command
 
 
 def journal(log: Path) -> list[str]:

@@ -1,8 +1,9 @@
 """Which row is whose: every run of an id and every row of it are proposed to each other, and the best pairs stay.
 
 Rules of this file: the id first, and with it the times of the attempt. Rows that hold no id are tried last, for runs
-that have no other row: by the task's name, the worker where the row names one, and times that fit at both ends. One
-row serves one run. Where two rows fit a run equally well and say different things, nothing is guessed.
+that have no other row: by the task's name, the worker where the row names one, and times that fit at both ends. A
+row that tells no time fits only where none that does. One row serves one run. Where two rows fit a run equally well
+and say different things, nothing is guessed.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -85,15 +86,18 @@ def by_ids(
         one_row_per_id: whether a row is overwritten by each later run of its id.
         tolerance: how far outside a run's time its row may lie, microseconds.
     """
-    pairs = []
+    timed: list[Pair] = []
+    timeless: list[Pair] = []
     for task_id, runs in attempts.items():
         rows = rows_of.get(task_id, ())
         one_row = one_row_per_id or len(rows) == 1
         for run in runs:
             for row in rows:
                 outside, apart = cost(run, row, runs, one_row=one_row)
-                pairs.append(Pair(run=run.run, row=row, outside=outside, apart=apart))
-    return best_first(pairs, tolerance)
+                kind = timeless if row.started_at is None and row.finished_at is None else timed
+                kind.append(Pair(run=run.run, row=row, outside=outside, apart=apart))
+    matches = best_first(timed, tolerance)
+    return matches | best_first([pair for pair in timeless if id(pair.run) not in matches.row_of], tolerance)
 
 
 def by_names(

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from kill_audit.document import RunLogFacts
 from kill_audit.entry import Micros
+from kill_audit.errors import RunLogError
 from kill_audit.reconcile import Row, State
 from kill_audit.runlog.cells import CellReader, text
 from kill_audit.runlog.columns import FIELDS, Columns
@@ -55,12 +56,16 @@ class SqlRunLog:
 
     @property
     def facts(self) -> RunLogFacts:
-        """Kind, table, preset, number of rows (of a big table the server's estimate), time zone."""
+        """Kind, table, preset, number of rows (of a big table an estimate; None if the server died), time zone."""
+        try:
+            rows = self._source.rows
+        except RunLogError:  # which the questions have told
+            rows = None
         return RunLogFacts(
             kind=self._source.database.kind,
             table=self._source.table.shown,
             preset=None if self._preset is None else self._preset.name,
-            rows=self._source.rows,
+            rows=rows,
             time_zone=self._time_zone or "UTC",
             skew_s=None,
         )
