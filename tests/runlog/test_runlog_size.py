@@ -141,6 +141,14 @@ def test_open_rows_by_the_index_on_the_start(database: sa.URL, fill: Fill) -> No
         list(run_log.open_rows())
 
 
+def test_duplicates_by_the_index_on_the_start(database: sa.URL, fill: Fill) -> None:
+    """With an index on the start alone, the ids that finished twice are those of runs of the week before."""
+    fill_runs(fill, database, "CREATE INDEX by_start ON runs (started_at)", "CREATE INDEX by_id ON runs (task_id)")
+    run_log = opened(database)
+    assert list(run_log.finished_twice(NOON, NOON + DAY)) == [("twice", None, 2)]
+    assert list(run_log.finished_twice(NOON + 9 * DAY, NOON + 10 * DAY)) == []
+
+
 @pytest.mark.parametrize("place", ["sqlite", "postgres"])
 def test_a_partial_index_serves(request: pytest.FixtureRequest, fill: Fill, place: str) -> None:
     """The server's own plan tells that a partial index serves, which the catalogue alone would not."""
