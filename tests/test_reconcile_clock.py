@@ -69,7 +69,7 @@ def test_one_pair_is_asked_about() -> None:
     """One row that lies off by whole hours may be this run's: no verdict is guessed, and the zone is asked for."""
     (kill,) = audited_with(killed(0), row("t0", State.OPEN, 2 + 3 * HOUR)).kills
     assert kill.verdict == "ambiguous"
-    assert any("UTC+03:00, not UTC: give their zone" in reason for reason in kill.reasons)
+    assert any("UTC+03:00, not UTC: say so" in reason for reason in kill.reasons)
 
 
 @pytest.mark.parametrize("apart", [3 * HOUR + 60, 1000.0, 15 * HOUR])

@@ -99,7 +99,9 @@ def _doubted(kill: Kill, view: View, rows: Sequence[Row], verdict: Verdict) -> t
     if not view.zone_known and verdict in (Verdict.MISSING, Verdict.RECOVERED):
         offset = offset_of_one(view.attempts.get(kill.task_id or "", ()), rows)
         if offset is not None:
-            reason = f"its only row fits if the run log's times are in {offset}, not UTC: give their zone (time-zone)"
+            reason = (
+                f"its only row fits if the run log's times are in {offset}, not UTC: say so by [run-log] time-zone"
+            )
             return Verdict.AMBIGUOUS, (reason,)
     if verdict is Verdict.MISSING and not view.reach_known:
         return verdict, ("how far back the run log reaches could not be read: perhaps it was not kept back then",)

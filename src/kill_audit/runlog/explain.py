@@ -68,7 +68,7 @@ def explain_file(run_log: FileRunLog, place: str, *, zone_given: bool) -> Explan
             *(() if zone_given else _lacks_of_zone(run_log, None)),
             *_lacks_of_rows(run_log),
         ),
-        toml=_toml({"time-zone": run_log.facts.time_zone}, fields, run_log.states),
+        toml=_toml({}, fields, run_log.states, zone=run_log.facts.time_zone if zone_given else None),
     )
 
 
@@ -80,7 +80,6 @@ def explain_table(run_log: SqlRunLog, source: Source, layout: Layout, *, zone_gi
         "table": None if source.table.query is not None else facts.table,
         "query": source.table.query,
         "preset": facts.preset,
-        "time-zone": facts.time_zone,
     }
     named = {} if layout.preset else {name: column for name, column in columns.items() if column is not None}
     lacks = (
@@ -102,7 +101,12 @@ def explain_table(run_log: SqlRunLog, source: Source, layout: Layout, *, zone_gi
         time_zone=facts.time_zone,
         sample=sample,
         lacks=lacks,
-        toml=_toml(pinned, named, () if layout.preset else run_log.states),
+        toml=_toml(
+            pinned,
+            named,
+            () if layout.preset else run_log.states,
+            zone=facts.time_zone if zone_given else None,
+        ),
     )
 
 
@@ -154,13 +158,13 @@ def _lacks_of_zone(run_log: SqlRunLog | FileRunLog, zone: Zone | None) -> Iterat
         yield Lack(
             code="time_zone",
             detail=f"Celery writes date_done in the app's zone since 5.5, up to 5.4 in UTC; {age}; UTC is assumed",
-            hint="give the app's `timezone` setting as the run log's time zone",
+            hint='write the app\'s `timezone` setting into [run-log]: time-zone = "Europe/Berlin"',
         )
     elif run_log.zoneless_times:
         yield Lack(
             code="time_zone",
             detail="the times carry no zone; UTC is assumed",
-            hint="give the zone of the clock that wrote them as the run log's time zone",
+            hint='write the zone of the clock that wrote them into [run-log]: time-zone = "Europe/Berlin"',
         )
 
 
@@ -179,8 +183,12 @@ def _lacks_of_rows(run_log: SqlRunLog | FileRunLog) -> Iterator[Lack]:
         )
 
 
-def _toml(pinned: dict[str, str | None], columns: dict[str, str], states: Sequence[tuple[str, State]]) -> str:
-    lines = ["[run-log]", *(f"{name} = {_quoted(value)}" for name, value in pinned.items() if value is not None)]
+def _toml(
+    pinned: dict[str, str | None], columns: dict[str, str], states: Sequence[tuple[str, State]], *, zone: str | None
+) -> str:
+    """Write the configuration; `zone`: the one that the user gave. One that is assumed is not pinned, but derived."""
+    whole = {**pinned, "time-zone": zone}
+    lines = ["[run-log]", *(f"{name} = {_quoted(value)}" for name, value in whole.items() if value is not None)]
     if columns:
         lines += ["", "[run-log.columns]", *(f"{name} = {_quoted(column)}" for name, column in columns.items())]
     known = [state for state in State if any(meant is state for _, meant in states) and state is not State.OTHER]
