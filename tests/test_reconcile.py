@@ -1,6 +1,6 @@
 """Killed runs against the run log: every verdict, the rows that nobody stands behind, and what finished twice."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from builders import DAY, NOON, TASK, Journal, Table, Unit, audited, moment, row
 from kill_audit import texts
 from kill_audit.document import Document
 from kill_audit.entry import Micros
-from kill_audit.errors import RunLogError
+from kill_audit.errors import RunLogError, RunLogGoneError
 from kill_audit.reconcile import Row, State, Verdict
 
 
@@ -392,6 +392,28 @@ def test_rows_that_break_off_give_no_verdict(rows: tuple[Row, ...]) -> None:
     (kill,) = audited(killed_once().journal, run_log=refusing("rows_of", rows=rows)).kills
     assert kill.verdict is None
     assert any("refused to be read" in reason for reason in kill.reasons)
+
+
+def test_a_run_log_that_is_gone_is_asked_once() -> None:
+    """A database that does not answer any more is not asked again, and the reason is told once."""
+    asked = []
+
+    class Gone(Table):
+        """A table whose server died."""
+
+        def rows_of(self, task_ids: Collection[str]) -> Iterable[Row]:
+            """Break off."""
+            asked.append(task_ids)
+            raise RunLogGoneError("the server closed the connection")
+
+        def oldest(self) -> Micros | None:
+            """Never asked."""
+            raise AssertionError
+
+    document = audited(killed_once().journal, run_log=Gone())
+    problems = [problem for source in document.coverage.sources for problem in source.problems]
+    refused = [problem.detail for problem in problems if problem.code == "run-log-refused"]
+    assert (refused, len(asked), verdicts(document)) == (["the server closed the connection"], 1, [None])
 
 
 def test_a_reach_that_is_not_known_is_said() -> None:

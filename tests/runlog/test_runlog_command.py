@@ -188,6 +188,9 @@ def test_a_server_that_dies_while_it_is_read(
     assert (said.status, [kill["verdict"] for kill in said.json["kills"]]) == (3, [None] * 8)
     assert any("terminating connection" in detail for detail in refused(said))
     assert not any("\n" in detail or PASSWORD in detail for detail in refused(said))
+    words[2] = "table"
+    headline = kill_audit("report", *scene(SCENE), *words).out.partition("\n")[0]
+    assert headline.startswith("8 tasks killed in 1 deploy, whether the run log knows of them is not known")
 
 
 @pytest.mark.parametrize("place", ["postgres", "mariadb"])

@@ -12,7 +12,7 @@ Rules of this room:
 Times are microseconds since the epoch, UTC.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ import msgspec
 from kill_audit.classify import Kill
 from kill_audit.document import RunLogFacts
 from kill_audit.entry import Micros, Question
-from kill_audit.errors import RunLogError
+from kill_audit.errors import RunLogError, RunLogGoneError
 from kill_audit.reconcile.clock import Clock, clock_of, skew_s
 from kill_audit.reconcile.ghosts import Ghost, ghosts_of
 from kill_audit.reconcile.matching import Attempt, Matches, attempts_of, by_ids, by_names, without_rows
@@ -108,67 +108,90 @@ def reconcile(
         return Reconciled(
             findings=tuple(Finding(kill=kill) for kill in kills), ghosts=(), twice=_twice(history, ()), facts=None
         )
-    told = _ask(run_log, kills, question)
+    questions = _Questions()
+    told = _ask(run_log, kills, question, questions)
     attempts = {kill.task_id: attempts_of(kill.task_id, history) for kill in kills if kill.task_id is not None}
-    clock = Clock() if run_log.knows_its_zone else clock_of(attempts, by_id(told.rows))
-    rows_of = by_id(clock.right(row) for row in told.rows)
+    clock = Clock() if run_log.knows_its_zone else clock_of(attempts, by_id(told.rows or ()))
+    rows_of = by_id(map(clock.right, told.rows or ()))
     matches = by_ids(attempts, rows_of, one_row_per_id=run_log.one_row_per_id, tolerance=tolerance)
-    matches |= _by_names(run_log, without_rows(kills, matches, rows_of.keys()), attempts, told, clock, tolerance)
+    if told.rows is not None:
+        left = without_rows(kills, matches, rows_of.keys())
+        matches |= _by_names(run_log, left, attempts, questions, clock, tolerance)
     view = View(
         history=history,
         attempts=attempts,
         rows_of=rows_of,
         matches=matches,
-        oldest=clock.moment(told.oldest),
-        reach_known=told.reach_known,
+        oldest=None if told.oldest is None else clock.moment(*told.oldest),
+        reach_known=told.oldest is not None,
         unsettled=(now - settle, now),
-        readable=told.readable,
+        readable=told.rows is not None,
         zone_known=run_log.knows_its_zone or clock.zone is not None,
     )
     claimed = {row.key for kill in kills if (row := matches.row_of.get(id(kill.death.run))) is not None}
     return Reconciled(
         findings=tuple(finding_of(kill, view) for kill in kills),
-        ghosts=tuple(ghosts_of((clock.right(row) for row in told.open_rows), claimed, history)),
-        twice=_twice(history, told.doubles),
-        facts=msgspec.structs.replace(
-            run_log.facts,
-            time_zone=clock.zone or run_log.facts.time_zone,
-            skew_s=skew_s(attempts, matches.row_of),
-        ),
-        refused=tuple(dict.fromkeys(told.refused)),
+        ghosts=tuple(ghosts_of(map(clock.right, told.open_rows or ()), claimed, history)),
+        twice=_twice(history, told.doubles or ()),
+        facts=_facts(run_log, clock, attempts, matches),
+        refused=tuple(dict.fromkeys(questions.refused)),
     )
+
+
+def _facts(run_log: RunLog, clock: Clock, attempts: Mapping[str, Sequence[Attempt]], matches: Matches) -> RunLogFacts:
+    """Say what the run log is, and what is known of its clock."""
+    facts = run_log.facts
+    skew = skew_s(attempts, matches.row_of)
+    return msgspec.structs.replace(facts, time_zone=clock.zone or facts.time_zone, skew_s=skew)
 
 
 # -- the questions ----------------------------------------------------------------------------------------------------
 
 
+_T = TypeVar("_T")
+
+
+class _Questions:
+    """Puts questions to the run log; one that is refused, or cut off, leaves the others their answers.
+
+    `refused`: why some have none, in words. A run log that is gone is asked nothing more.
+    """
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+        self._gone = False
+
+    def put(self, ask: Callable[[], Iterable[_T]]) -> tuple[_T, ...] | None:
+        """Put one question; None if it is not answered to the end."""
+        if self._gone:
+            return None
+        try:
+            return tuple(ask())
+        except RunLogError as error:
+            self._gone = isinstance(error, RunLogGoneError)
+            self.refused.append(refusal(error))
+        return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """What the run log answered; `refused` grows with what it did not."""
+    """What the run log answered; None where it did not."""
 
-    rows: tuple[Row, ...]
-    readable: bool
-    open_rows: tuple[Row, ...]
-    doubles: tuple[tuple[str, str | None, int], ...]
-    oldest: Micros | None
-    reach_known: bool
-    refused: list[str]
+    rows: tuple[Row, ...] | None
+    oldest: tuple[Micros | None] | None
+    open_rows: tuple[Row, ...] | None
+    doubles: tuple[tuple[str, str | None, int], ...] | None
 
 
-def _ask(run_log: RunLog, kills: Sequence[Kill], question: Question) -> _Told:
-    refused: list[str] = []
+def _ask(run_log: RunLog, kills: Sequence[Kill], question: Question, questions: _Questions) -> _Told:
     ids = sorted({kill.task_id for kill in kills if kill.task_id is not None})
-    rows = tuple(_asked(lambda: run_log.rows_of(ids), refused))
-    readable = not refused
-    oldest = tuple(_asked(lambda: [run_log.oldest()], refused))
+    rows = questions.put(lambda: run_log.rows_of(ids))
+    oldest = questions.put(lambda: [run_log.oldest()])
     return _Told(
         rows=rows,
-        readable=readable,
-        open_rows=tuple(_asked(lambda: run_log.open_rows(question.read_since), refused)),
-        doubles=tuple(_asked(lambda: run_log.finished_twice(question.since, question.until), refused)),
-        oldest=oldest[0] if oldest else None,
-        reach_known=bool(oldest),
-        refused=refused,
+        oldest=None if oldest is None else (oldest[0],),
+        open_rows=questions.put(lambda: run_log.open_rows(question.read_since)),
+        doubles=questions.put(lambda: run_log.finished_twice(question.since, question.until)),
     )
 
 
@@ -176,29 +199,18 @@ def _by_names(
     run_log: RunLog,
     kills: Sequence[Kill],
     attempts: Mapping[str, Sequence[Attempt]],
-    told: _Told,
+    questions: _Questions,
     clock: Clock,
     tolerance: Micros,
 ) -> Matches:
     """Look for rows without an id of the runs that have none by their id."""
     runs = [one for kill in kills for one in attempts[kill.task_id or ""] if one.run is kill.death.run]
-    if not runs or not told.readable:
+    if not runs:
         return Matches(row_of={}, torn=frozenset())
     names = {one.run.task_name for one in runs}
     span = min(one.start for one in runs) - tolerance, max(one.start for one in runs) + tolerance + 1
-    rows = tuple(map(clock.right, _asked(lambda: run_log.rows_without_id(names, *span), told.refused)))
-    return by_names(kills, attempts, rows, tolerance=tolerance)
-
-
-_T = TypeVar("_T")
-
-
-def _asked(ask: Callable[[], Iterable[_T]], refused: list[str]) -> Iterator[_T]:
-    """Put one question to the run log; one that is refused, or cut off, leaves the others their answers."""
-    try:
-        yield from ask()
-    except RunLogError as error:
-        refused.append(refusal(error))
+    rows = questions.put(lambda: run_log.rows_without_id(names, *span)) or ()
+    return by_names(kills, attempts, tuple(map(clock.right, rows)), tolerance=tolerance)
 
 
 # -- the other direction ----------------------------------------------------------------------------------------------
