@@ -31,6 +31,7 @@ _TELL: Final = (
     "session_preload_libraries=auto_explain",
     "auto_explain.log_min_duration=0",
     "auto_explain.log_analyze=on",
+    "auto_explain.log_timing=off",  # of each row, which would take longer than the row
     "auto_explain.log_buffers=on",
     "auto_explain.log_format=json",
 )
