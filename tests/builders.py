@@ -594,6 +594,7 @@ class Table:
     rows: Sequence[Row] = ()
     one_row_per_id: bool = False
     oldest_at: Micros | None = NOON - DAY
+    knows_its_zone: bool = True
 
     @property
     def facts(self) -> RunLogFacts:
@@ -604,7 +605,12 @@ class Table:
         """Give the rows of these ids."""
         return [row for row in self.rows if row.task_id in task_ids]
 
-    def open_rows(self) -> Iterable[Row]:
+    def rows_without_id(self, task_names: Collection[str], since: Micros, until: Micros) -> Iterable[Row]:
+        """Give the rows without an id."""
+        named = [row for row in self.rows if row.task_id is None and row.task_name in task_names]
+        return [row for row in named if row.started_at is not None and since <= row.started_at < until]
+
+    def open_rows(self, since: Micros | None = None) -> Iterable[Row]:  # noqa: ARG002 - nothing here is big
         """Give the open rows."""
         return [row for row in self.rows if row.state is State.OPEN]
 

@@ -1,5 +1,7 @@
 """Killed runs against the run log: every verdict, the rows that nobody stands behind, and what finished twice."""
 
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from builders import DAY, NOON, TASK, Journal, Table, Unit, audited, moment, row
 from kill_audit import texts
 from kill_audit.document import Document
 from kill_audit.entry import Micros
+from kill_audit.errors import RunLogError, RunLogGoneError
 from kill_audit.reconcile import Row, State, Verdict
 
 
@@ -296,6 +299,138 @@ def test_verdict_is_one_of_them(starts: list[float], states: list[State]) -> Non
         assert {State.OPEN, State.RETRY, State.OTHER} & {one.state for one in rows}
 
 
+def test_a_row_without_times_comes_last() -> None:
+    """A row that tells no time is the run's own only where no other row of the id fits."""
+    timeless, own = row("t1", State.DONE, None), row("t1", State.OPEN, 70)
+    assert verdict_of(killed_once(60), timeless, own) == "stuck"
+    assert verdict_of(killed_once(60), timeless) == "contradicted"
+
+
+# -- rows without an id ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (row(None, State.OPEN, 2), "stuck"),
+        (row(None, State.OPEN, 2, worker="a@web1"), "stuck"),
+        (row(None, State.FAILED, 2, 61), "recorded"),
+        (row(None, State.DONE, 2, 59), "contradicted"),
+        (row(None, State.OPEN, 2, worker="b@web1"), "missing"),
+        (row(None, State.OPEN, 30), "missing"),
+        (row(None, State.DONE, 2, 20), "missing"),
+        (replace(row(None, State.OPEN, 2), task_name="shop.tasks.other"), "missing"),
+    ],
+)
+def test_a_row_without_an_id(found: Row, verdict: str) -> None:
+    """A row that holds no id is the run's own by name, worker where it names one, and times that fit at both ends."""
+    assert verdict_of(killed_once(60), found) == verdict
+
+
+def test_the_id_goes_before_the_name() -> None:
+    """Where the id has a row, rows without one are not looked at."""
+    assert verdict_of(killed_once(60), row("t1", State.FAILED, 2, 60), row(None, State.OPEN, 1)) == "recorded"
+
+
+def test_a_row_without_an_id_says_so() -> None:
+    """The reasons tell that the row was found without its id, and the row is no ghost besides."""
+    document = audited(killed_once().journal, run_log=Table(rows=[row(None, State.OPEN, 1, worker="a@web1")]))
+    (kill,) = document.kills
+    assert any("holds no id" in reason for reason in kill.reasons)
+    assert document.ghosts == ()
+
+
+def test_rows_without_an_id_serve_one_run_each() -> None:
+    """Of two runs of one name each has the row nearest to its start, and a third has none."""
+    journal = Journal()
+    unit = journal.unit(concurrency=1)
+    for job, second in enumerate((1, 11, 21)):
+        journal.at(second)
+        unit.received(f"t{job}")
+        journal.at(second + 5)
+        unit.dies(job + 1, job)
+    rows = [row(None, State.FAILED, 12, 17), row(None, State.OPEN, 2)]
+    assert verdicts(audited(journal, run_log=Table(rows=rows))) == ["stuck", "recorded", "missing"]
+
+
+def test_two_rows_without_an_id_that_fit_alike() -> None:
+    """Two rows within a second of each other that say different things: nothing is guessed."""
+    rows = row(None, State.OPEN, 2.2), row(None, State.FAILED, 2.6, 60)
+    assert verdict_of(killed_once(), *rows) == "ambiguous"
+
+
+# -- a run log that refuses ------------------------------------------------------------------------------------------
+
+
+def refusing(*questions: str, rows: Sequence[Row] = ()) -> Table:
+    """A run log that refuses these questions, the last row of each given first."""
+
+    def refuse(*_asked: object) -> Iterator[Row]:
+        yield from rows
+        raise RunLogError("no index", hint="CREATE INDEX;")
+
+    class Refusing(Table):
+        """A table that is too big."""
+
+    for question in questions:
+        setattr(Refusing, question, refuse)
+    return Refusing(rows=tuple(rows))
+
+
+def test_what_was_answered_counts() -> None:
+    """Open rows and duplicates that are refused take no verdict away, and are told in the coverage."""
+    document = audited(killed_once().journal, run_log=refusing("open_rows", "finished_twice"))
+    (kill,) = document.kills
+    assert (kill.verdict, document.coverage.verdict) == ("missing", "partial")
+    details = {problem.detail for source in document.coverage.sources for problem in source.problems}
+    assert "no index (CREATE INDEX;)" in details
+
+
+@pytest.mark.parametrize("rows", [(), (row("t1", State.FAILED, 1, 60),)])
+def test_rows_that_break_off_give_no_verdict(rows: tuple[Row, ...]) -> None:
+    """Where the rows of the ids are refused, or end in the midst, nothing is said of any kill."""
+    (kill,) = audited(killed_once().journal, run_log=refusing("rows_of", rows=rows)).kills
+    assert kill.verdict is None
+    assert any("refused to be read" in reason for reason in kill.reasons)
+
+
+def test_a_run_log_that_is_gone_is_asked_once() -> None:
+    """A database that does not answer any more is not asked again, and the reason is told once."""
+    asked = []
+
+    class Gone(Table):
+        """A table whose server died."""
+
+        def rows_of(self, task_ids: Collection[str]) -> Iterable[Row]:
+            """Break off."""
+            asked.append(task_ids)
+            raise RunLogGoneError("the server closed the connection")
+
+        def oldest(self) -> Micros | None:
+            """Never asked."""
+            raise AssertionError
+
+    document = audited(killed_once().journal, run_log=Gone())
+    problems = [problem for source in document.coverage.sources for problem in source.problems]
+    refused = [problem.detail for problem in problems if problem.code == "run-log-refused"]
+    assert (refused, len(asked), verdicts(document)) == (["the server closed the connection"], 1, [None])
+
+
+def test_a_reach_that_is_not_known_is_said() -> None:
+    """Where the oldest row is refused a run is missing all the same, and its reasons say what is not known."""
+
+    class Reachless(Table):
+        """A table whose oldest row cannot be found."""
+
+        def oldest(self) -> Micros | None:
+            """Refuse."""
+            raise RunLogError("no index")
+
+    (kill,) = audited(killed_once().journal, run_log=Reachless()).kills
+    assert kill.verdict == "missing"
+    assert any("how far back" in reason for reason in kill.reasons)
+
+
 # -- ghosts ----------------------------------------------------------------------------------------------------------
 
 
@@ -358,6 +493,20 @@ def test_ghost_of_a_restarted_worker() -> None:
     after = row("t8", State.OPEN, 700, worker=unit.node)
     other = row("t7", State.OPEN, 100, worker="z@web9")
     assert ghosts(audited(journal, run_log=Table(rows=[before, after, other]))) == [before.key]
+
+
+def test_ghost_of_a_worker_that_ended() -> None:
+    """An open row that names its worker is a ghost when that worker has ended since it began."""
+    journal = Journal()
+    unit = journal.unit()
+    journal.at(200)
+    unit.systemd.stopping()
+    unit.warm()
+    unit.systemd.succeeded()
+    unit.systemd.stopped()
+    left = row(None, State.OPEN, 100, worker=unit.node)
+    later = row("t7", State.OPEN, 900, worker=unit.node)
+    assert ghosts(audited(journal, run_log=Table(rows=[left, later]))) == [left.key]
 
 
 def test_ghost_of_nobody() -> None:

@@ -86,12 +86,14 @@ def examine(
         marks: deploys that a file of marks tells of.
     """
     history = timeline.join(partials_of(sources, question, each))
+    unread: tuple[str, ...] = ()
     if results is not None:
-        history = reconcile.named_by_results(history, results, question)
+        history, unread = reconcile.named_by_results(history, results, question)
     scene = classify.scene_of(history, settings)
     kills = classify.judge(history.deaths, scene)
     windows = deploys.deploys_of(history, kills, question, deploy_gap, marks)
     inside = [kill for kill in kills if question.since <= kill.at < question.until]
+    reconciled = reconcile.reconcile(inside, history, run_log, question, now, settle=settle, tolerance=tolerance)
     return report.Findings(
         question=question,
         history=history,
@@ -100,7 +102,7 @@ def examine(
         kills=kills,
         deploys=windows,
         incidents=incidents.incidents_of(inside, windows),
-        reconciled=reconcile.reconcile(inside, history, run_log, question, now, settle=settle, tolerance=tolerance),
+        reconciled=replace(reconciled, refused=tuple(dict.fromkeys((*unread, *reconciled.refused)))),
         now=now,
     )
 

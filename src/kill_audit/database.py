@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import NullPool
 
-from kill_audit.errors import RunLogError
+from kill_audit.errors import RunLogError, RunLogGoneError
 
 STATEMENT_TIMEOUT_S: Final = 60
 CONNECT_TIMEOUT_S: Final = 10
@@ -174,6 +174,7 @@ class Database:
 
     Raises:
         RunLogError: there is no such SQLite file, or the driver is not installed.
+        RunLogGoneError: in all that is asked of it, if it cannot be reached, or not any more.
     """
 
     def __init__(self, url: URL, *, purpose: str, statement_timeout_s: int = STATEMENT_TIMEOUT_S) -> None:
@@ -226,15 +227,17 @@ class Database:
         try:
             return self._engine.connect()
         except _CONNECT_ERRORS as error:
-            failure = self._failure(error)
+            failure = self._failure(error, gone=True)
         raise failure
 
-    def _failure(self, error: Exception) -> RunLogError:
+    def _failure(self, error: Exception, *, gone: bool = False) -> RunLogError:
+        gone = gone or isinstance(error, OSError) or getattr(error, "connection_invalidated", False)
         words = _first_line(error)
         if self._password:
             words = words.replace(self._password, "***")
         advice = _advice(words, variable=_variable(self._purpose))
-        return RunLogError(f"{self.shown}: {words}", hint=f"{advice}kill-audit doctor --{self._purpose} {self.shown}")
+        kind = RunLogGoneError if gone else RunLogError
+        return kind(f"{self.shown}: {words}", hint=f"{advice}kill-audit doctor --{self._purpose} {self.shown}")
 
 
 def _make_engine(url: URL, timeout_s: int) -> Engine:
@@ -266,8 +269,10 @@ def _postgres_engine(url: URL, timeout_s: int) -> Engine:
         # Statements prepared by name do not survive a pooler between us and the server.
         connect_args={name: value for name, value in usual.items() if name not in url.query}
         | {"prepare_threshold": None},
-        execution_options={"postgresql_readonly": True},
     )
+
+    def only_read(connection: Any, _record: object) -> None:
+        connection.read_only = True  # before SQLAlchemy itself asks anything, and without a word to a pooler
 
     def limit(connection: Connection) -> None:
         # LOCAL, because behind a pooler the session is somebody else's afterwards. Not by SQLAlchemy, because that
@@ -276,6 +281,7 @@ def _postgres_engine(url: URL, timeout_s: int) -> Engine:
         cursor.execute(f"SET LOCAL statement_timeout = '{timeout_s}s'")
         cursor.close()
 
+    sa.event.listen(engine, "connect", only_read, insert=True)
     sa.event.listen(engine, "begin", limit)
     return engine
 

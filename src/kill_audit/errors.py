@@ -35,3 +35,7 @@ class SourceError(KillAuditError):
 
 class RunLogError(KillAuditError):
     """The run log (a database or a file) cannot be reached, or does not have the table or columns named."""
+
+
+class RunLogGoneError(RunLogError):
+    """The database does not answer any more; asking it further questions would only take time."""

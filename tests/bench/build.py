@@ -85,6 +85,13 @@ class Built:
         """The moment behind its last entry."""
         return _END
 
+    def rows(self) -> list[tuple[str, ...]]:
+        """Read the run log: id, name, start and finish in UTC without saying so, status."""
+        with closing(sqlite3.connect(self.run_log)) as database:
+            return database.execute(
+                "SELECT task_id, task_name, started_at, finished_at, status FROM run_log ORDER BY id"
+            ).fetchall()
+
     @property
     def size(self) -> int:
         """Bytes of the files, as they lie on the disk."""
@@ -216,6 +223,11 @@ def _keep_rows(rows: Iterable[Row], path: Path) -> None:
 def _utc(at: int) -> str:
     second, rest = divmod(at, SECOND)
     return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(second))}.{rest:06}"
+
+
+def utc(at: int) -> str:
+    """Write a moment as kill-audit and PostgreSQL read it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at // SECOND))
 
 
 def words(files: Sequence[Path]) -> list[str]:

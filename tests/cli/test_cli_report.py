@@ -68,7 +68,7 @@ def test_kills_without_a_name_are_inconclusive(kill_audit: Command) -> None:
     """A run log cannot be asked for a task that nothing names: status 3, and the headline says it."""
     said = kill_audit("report", *scene("quiet_logs"), *run_log("quiet_logs"))
     assert said.status == 3
-    assert said.out.startswith("2 tasks killed in 1 deploy, 2 that cannot be looked up, as nothing names them; ")
+    assert said.out.startswith("2 tasks killed in 1 deploy, none of which could be looked up in the run log; ")
 
 
 @pytest.mark.parametrize("name", ["deploy", "multi_stopwait"])

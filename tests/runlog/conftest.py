@@ -16,6 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
+from command_line import Command, Said
+from kill_audit.cli import run
+
 PASSWORD: Final = "s3cr3t/w@rd"  # noqa: S105 -- characters that a URL must escape
 STARTUP_S: Final = 60
 
@@ -184,6 +187,24 @@ def database(request: pytest.FixtureRequest) -> URL:
     """The URL of an empty database of each kind."""
     url: URL = request.getfixturevalue(request.param)
     return url
+
+
+@pytest.fixture
+def kill_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Give the command, run in this process, without any configuration of the machine's own; it knows the password."""
+    for variable in [variable for variable in os.environ if variable.startswith("KILL_AUDIT_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-configuration"))
+    for purpose in ("RUN_LOG", "RESULTS"):
+        monkeypatch.setenv(f"KILL_AUDIT_{purpose}_PASSWORD", PASSWORD)
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words: str | Path) -> Said:
+        status = run([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return Said(status=status, out=out, err=err)
+
+    return command
 
 
 Fill = Callable[..., None]

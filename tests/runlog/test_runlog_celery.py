@@ -166,11 +166,19 @@ def test_results_of_workers_really_killed(version: str, job: int, signal: int, i
 
 def test_losses_outside_the_span_do_not_come() -> None:
     """A loss counts by the time it was stored; the span includes its begin and not its end."""
-    results = open_results(str(DATA / "results-celery-5.2.sqlite3"))
+    results = open_results(str(DATA / "results-celery-5.2.sqlite3"), time_zone="UTC")
     (loss,) = results.losses(*EVER)
     at = loss.stored_at or 0
     assert at == 1_796_042_281_459_775
     assert [len(list(results.losses(*span))) for span in ((at, at + 1), (at - 1, at), (at + 1, at + 2))] == [1, 0, 0]
+
+
+def test_losses_in_a_zone_that_is_not_known() -> None:
+    """Where nobody gave the zone of times without one, losses of a day more come at both ends."""
+    results = open_results(str(DATA / "results-celery-5.2.sqlite3"))
+    at, day = 1_796_042_281_459_775, 24 * HOUR
+    spans = ((at + day - 1, at + 2 * day), (at + day + 1, at + 2 * day), (at - 2 * day, at - day + 1))
+    assert [len(list(results.losses(*span))) for span in spans] == [1, 0, 1]
 
 
 def test_before_4_3_a_started_row_has_the_time_of_its_start(sqlite: sa.URL, fill: Fill) -> None:

@@ -168,6 +168,29 @@ def test_more_ids_than_one_statement_takes(keep: Keep) -> None:
     )
 
 
+def test_rows_without_an_id_come_by_name_and_time(keep: Keep) -> None:
+    """Rows that hold no id come by the task's name, from a day around the span where the zone is not known."""
+    run_log = keep([*ONE_ROW_A_RUN, run(None, "success", 300, 310, name="other"), run(None, None, None, None)])
+    day = 86_400 * SECOND
+    assert told(run_log.rows_without_id({NAME}, NOON, NOON + SECOND)) == [row(None, "running", State.OPEN, 210, None)]
+    assert told(run_log.rows_without_id({"unheard of"}, NOON, NOON + SECOND)) == []
+    assert told(run_log.rows_without_id({NAME}, NOON + 3 * day, NOON + 4 * day)) == []
+
+
+def test_times_without_a_zone_are_known_as_such(keep: Keep) -> None:
+    """Times without a zone leave it open in which zone they are."""
+    run_log = keep(ONE_ROW_A_RUN)
+    list(run_log.rows_of({"fine"}))
+    assert not run_log.knows_its_zone
+
+
+def test_a_run_log_without_times_is_in_any_zone(keep: Keep) -> None:
+    """Where no row tells a time there is no zone to know."""
+    run_log = keep([run("a", "queued", None, None)])
+    list(run_log.rows_of({"a"}))
+    assert run_log.knows_its_zone
+
+
 def test_open_rows_are_all_that_may_still_run(keep: Keep) -> None:
     """Open are the rows whose word says so, with or without an id, and those with neither word nor finish."""
     assert told(keep(ONE_ROW_A_RUN).open_rows()) == told(

@@ -99,11 +99,12 @@ def test_without_an_index_a_big_table_is_refused(database: sa.URL, fill: Fill) -
     run_log = opened(database)
     questions: dict[str, Callable[[], Iterable[object]]] = {
         "task_id": lambda: run_log.rows_of(["300"]),
-        "status": run_log.open_rows,
-        "finished_at": lambda: run_log.finished_twice(NOON, NOON + DAY),
+        "finished_at": run_log.open_rows,
+        "finished_at ": lambda: run_log.finished_twice(NOON, NOON + DAY),
     }
     concurrently = "CONCURRENTLY " if database.get_backend_name() == "postgresql" else ""
-    for column, question in questions.items():
+    for name, question in questions.items():
+        column = name.strip()
         with pytest.raises(RunLogError, match=r"runs has about [0-9,]+ rows and no index to find .* by") as refusal:
             list(question())
         assert refusal.value.hint == f"CREATE INDEX {concurrently}runs_{column} ON runs ({column});"
@@ -138,6 +139,14 @@ def test_open_rows_by_the_index_on_the_start(database: sa.URL, fill: Fill) -> No
     assert ids(run_log.open_rows(NOON + 3 * DAY)) == []
     with pytest.raises(RunLogError, match="no index to find the rows still open by"):
         list(run_log.open_rows())
+
+
+def test_duplicates_by_the_index_on_the_start(database: sa.URL, fill: Fill) -> None:
+    """With an index on the start alone, the ids that finished twice are those of runs of the week before."""
+    fill_runs(fill, database, "CREATE INDEX by_start ON runs (started_at)", "CREATE INDEX by_id ON runs (task_id)")
+    run_log = opened(database)
+    assert list(run_log.finished_twice(NOON, NOON + DAY)) == [("twice", None, 2)]
+    assert list(run_log.finished_twice(NOON + 9 * DAY, NOON + 10 * DAY)) == []
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgres"])

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from kill_audit.errors import RunLogError
 from kill_audit.reconcile import State
-from kill_audit.runlog import open_run_log
+from kill_audit.runlog import explain, open_run_log
 from kill_audit.runlog.sql import SqlRunLog
 
 Fill = Callable[..., None]
@@ -24,6 +25,36 @@ def opened(url: sa.URL, **options: Any) -> SqlRunLog:
     run_log = open_run_log(url.render_as_string(hide_password=False), **options)
     assert isinstance(run_log, SqlRunLog)
     return run_log
+
+
+def test_a_table_without_ids(database: sa.URL, fill: Fill) -> None:
+    """A table that keeps no id but names and starts is read when it is named, and is not chosen unasked."""
+    fill(
+        database,
+        "CREATE TABLE runs (id int PRIMARY KEY, task_name varchar(20), status varchar(20), started_at timestamp NULL)",
+        "INSERT INTO runs VALUES (1, 'mail', 'running', '2026-11-30 12:00:00'), (2, 'mail', 'ok', NULL)",
+        "INSERT INTO runs VALUES (3, 'other', 'ok', '2026-11-30 12:00:00')",
+    )
+    run_log = opened(database, table="runs")
+    assert [(row.key, row.task_id) for row in run_log.rows_without_id({"mail"}, NOON, NOON + 1)] == [("1", None)]
+    assert [row.key for row in run_log.open_rows()] == ["1"]
+    assert [*run_log.rows_of({"1"}), *run_log.finished_twice(NOON, NOON * 2)] == []
+    assert (run_log.one_row_per_id, run_log.oldest()) == (False, NOON)
+    lacks = {lack.code for lack in explain(database.render_as_string(hide_password=False), table="runs").lacks}
+    assert "task_id" in lacks
+    with pytest.raises(RunLogError, match="looks like a run log; it has runs"):
+        opened(database)
+
+
+def test_ids_that_are_never_null_are_not_asked_for(database: sa.URL, fill: Fill) -> None:
+    """Where the id cannot be missing no row without one is looked for."""
+    fill(
+        database,
+        "CREATE TABLE runs (task_id varchar(36) NOT NULL, task_name varchar(9), status varchar(9), started_at"
+        " timestamp NULL)",
+        "INSERT INTO runs VALUES ('', 'mail', 'running', '2026-11-30 12:00:00')",
+    )
+    assert list(opened(database).rows_without_id({"mail"}, NOON, NOON + 1)) == []
 
 
 def test_uuid_columns_hold_ids(database: sa.URL, fill: Fill) -> None:

@@ -70,13 +70,14 @@ def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | Non
             "deploy_gap": settings.deploy_gap,
             "marks": _marks(settings, evidence.now, asked.zone),
         }
+    run_log = run_log_of(asked, settings)
     return examine(
         evidence.sources,
-        run_log_of(asked, settings),
+        run_log,
         question,
         Scans(quiet=asked.quiet),
         now=evidence.now,
-        results=_results_of(asked, settings),
+        results=_results_of(asked, settings, run_log),
         settle=settle_of(asked, settings),
         **{name: value for name, value in known.items() if value is not None},
     )
@@ -199,12 +200,14 @@ def run_log_of(asked: Reading, settings: "Settings | None" = None) -> "RunLog | 
     return open_run_log(asked.run_log, **known)
 
 
-def _results_of(asked: Reading, settings: "Settings | None") -> "Results | None":
-    """Open Celery's own result table, if one is named."""
-    if asked.results is None:
+def _results_of(asked: Reading, settings: "Settings | None", run_log: "RunLog | None") -> "Results | None":
+    """Open Celery's own result table, if one is named, or if the run log is one."""
+    if asked.results is None and run_log is None:
         return None
-    from kill_audit.runlog import open_results  # SQLAlchemy is heavy
+    from kill_audit.runlog import open_results, results_in  # SQLAlchemy is heavy
 
+    if asked.results is None:
+        return results_in(run_log)
     if settings is None:
         return open_results(asked.results, table=asked.results_table)
     return open_results(asked.results, **settings.for_results(asked.results, table=asked.results_table))

@@ -57,13 +57,14 @@ def _rows(document: Document) -> list[str]:
     if document.run_log is None or not document.kills:
         return []
     verdicts = [kill.verdict for kill in document.kills]
-    missing, stuck = verdicts.count("missing"), verdicts.count("stuck")
+    missing, stuck, unasked = (verdicts.count(verdict) for verdict in ("missing", "stuck", None))
     said = [f"{missing:,} with no run row"] if missing else []
     if stuck:
         said.append(f"{stuck:,} with a row stuck open")
-    if unnamed := verdicts.count(None):
-        said.append(f"{unnamed:,} that cannot be looked up, as nothing names {'it' if unnamed == 1 else 'them'}")
-    return said or ["none without a run row, no row stuck open"]
+    if unasked == len(verdicts):
+        return ["none of which could be looked up in the run log"]
+    said = said or ["none without a run row, no row stuck open"]
+    return [*said, f"{unasked:,} not looked up in the run log"] if unasked else said
 
 
 def _besides(document: Document) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from kill_audit.database import Database
 from kill_audit.errors import RunLogError
+from kill_audit.reconcile import RunLog
 from kill_audit.runlog.cells import CellReader, open_zone
 from kill_audit.runlog.explain import Explanation, Lack, explain_file, explain_table
 from kill_audit.runlog.files import FileRunLog
@@ -18,7 +19,7 @@ from kill_audit.runlog.source import SCAN_AT_MOST, Source
 from kill_audit.runlog.sql import SqlRunLog
 from kill_audit.runlog.states import StatusWords
 
-__all__ = ["Explanation", "Lack", "ResultRow", "Results", "explain", "open_results", "open_run_log"]
+__all__ = ["Explanation", "Lack", "ResultRow", "Results", "explain", "open_results", "open_run_log", "results_in"]
 
 
 def open_run_log(
@@ -52,9 +53,7 @@ def open_run_log(
     place = open_place(url_or_path, purpose="run-log", environ=environ)
     words, zone = StatusWords(states), open_zone(time_zone)
     if not isinstance(place, Database):
-        return FileRunLog(
-            place, given=columns, reader=CellReader(words=words, zone=zone), time_zone=time_zone or "UTC"
-        )
+        return FileRunLog(place, given=columns, reader=CellReader(words=words, zone=zone), time_zone=time_zone)
     layout = choose_table(place, table=table, query=query, preset=preset, given=columns)
     source = Source(place, layout.table, scan_at_most=scan_at_most)
     return _sql_run_log(source, layout, words=words, time_zone=time_zone)
@@ -85,7 +84,13 @@ def open_results(
         raise RunLogError(f"{place.path} is no database", hint="give --results the URL of Celery's result backend")
     found, known = choose_results(place, table=table)
     reader = CellReader(words=StatusWords(), zone=open_zone(time_zone))
-    return SqlResults(Source(place, found, scan_at_most=scan_at_most), preset=known, reader=reader)
+    source = Source(place, found, scan_at_most=scan_at_most)
+    return SqlResults(source, preset=known, reader=reader, zone_given=time_zone is not None)
+
+
+def results_in(run_log: RunLog | None) -> SqlResults | None:
+    """Give the stored results that a run log holds, which it does where it is Celery's own table."""
+    return run_log.results if isinstance(run_log, SqlRunLog) else None
 
 
 def explain(
@@ -108,7 +113,7 @@ def explain(
     words, zone = StatusWords(states), open_zone(time_zone)
     if not isinstance(place, Database):
         reader = CellReader(words=words, zone=zone)
-        run_log = FileRunLog(place, given=columns, reader=reader, time_zone=time_zone or "UTC")
+        run_log = FileRunLog(place, given=columns, reader=reader, time_zone=time_zone)
         return explain_file(run_log, url_or_path, zone_given=time_zone is not None)
     layout = choose_table(place, table=table, query=query, preset=preset, given=columns)
     source = Source(place, layout.table, scan_at_most=scan_at_most)
@@ -131,5 +136,5 @@ def _sql_run_log(source: Source, layout: Layout, *, words: StatusWords, time_zon
             done_is_last_write=preset is not None,
         ),
         preset=preset,
-        time_zone=time_zone or "UTC",
+        time_zone=time_zone,
     )

@@ -50,7 +50,7 @@ class CellReader:
         self.words = words
         self.unread_times = 0
         self.zoneless_times = 0
-        self._zone = zone
+        self.zone = zone
         self._done_is_last_write = done_is_last_write
 
     def row(self, cells: Mapping[str, Any], *, key: str) -> Row:
@@ -87,7 +87,7 @@ class CellReader:
             if value.tzinfo is not None:
                 return (value - EPOCH) // MICROSECOND
             self.zoneless_times += 1
-            first, second = ((value.replace(tzinfo=self._zone, fold=fold) - EPOCH) // MICROSECOND for fold in (0, 1))
+            first, second = ((value.replace(tzinfo=self.zone, fold=fold) - EPOCH) // MICROSECOND for fold in (0, 1))
         except (ValueError, OverflowError, TypeError):
             self.unread_times += 1
             return None

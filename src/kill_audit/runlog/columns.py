@@ -36,9 +36,12 @@ USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The columns of a run log by what they hold; `key` are those of the primary key, in its order."""
+    """The columns of a run log by what they hold; `key` are those of the primary key, in its order.
 
-    task_id: str
+    Without a column of ids, rows are told apart by name, worker and time.
+    """
+
+    task_id: str | None = None
     task_name: str | None = None
     status: str | None = None
     started_at: str | None = None
@@ -90,8 +93,8 @@ def checked(available: Collection[str], given: Mapping[str, str] | None) -> Mapp
 
 
 def lacking(found: Mapping[str, str]) -> str | None:
-    """Say what `found` lacks to be a run log: ids, a time, and what tells an open run from a finished one."""
-    if "task_id" not in found:
+    """Say what `found` lacks to be a run log: ids (or names and starts), a time, and what tells open from finished."""
+    if "task_id" not in found and not {"task_name", "started_at"}.issubset(found):
         return "a column of task ids"
     if "started_at" not in found and "finished_at" not in found:
         return "a column with the time a run started or finished"
@@ -103,7 +106,11 @@ def lacking(found: Mapping[str, str]) -> str | None:
 def is_sure(found: Mapping[str, str]) -> bool:
     """Whether the names say by themselves that a row is a task run, so that the table may be chosen unasked."""
     sure = {name: {_bare(usual) for usual in names} for name, names in SURE_NAMES.items()}
-    return lacking(found) is None and any(_bare(found.get(name, "")) in names for name, names in sure.items())
+    return (
+        "task_id" in found
+        and lacking(found) is None
+        and any(_bare(found.get(name, "")) in names for name, names in sure.items())
+    )
 
 
 def _first(available: Sequence[str], usual: Sequence[str]) -> str | None:

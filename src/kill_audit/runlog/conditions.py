@@ -40,7 +40,7 @@ def has_word(
 def within(
     column: sa.ColumnElement[Any], sample: object, since: Micros, until: Micros | None = None
 ) -> Iterable[sa.ColumnElement[bool]]:
-    """Bound a time column by a span that is a day wider at both ends, whatever its zone, in the form of its cells.
+    """Bound a time column by a span, a day wider at both ends where its zone is not known, in the form of its cells.
 
     Args:
         column: the time.
@@ -50,10 +50,10 @@ def within(
     """
     match sample:
         case dt.datetime():
-            zone = None if sample.tzinfo is None else dt.UTC
-            yield column >= (_instant(since) - DAY).replace(tzinfo=zone)
+            zone, slack = (None, DAY) if sample.tzinfo is None else (dt.UTC, dt.timedelta(0))
+            yield column >= (_instant(since) - slack).replace(tzinfo=zone)
             if until is not None:
-                yield column <= (_instant(until) + DAY).replace(tzinfo=zone)
+                yield column <= (_instant(until) + slack).replace(tzinfo=zone)
         case str() if sample[4:5] == "-":  # ISO 8601: whatever stands between date and time, dates sort as text
             yield column >= f"{_instant(since) - DAY:%Y-%m-%d}"
             if until is not None:

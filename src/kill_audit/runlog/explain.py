@@ -1,7 +1,7 @@
 """Says how a run log is read: the columns chosen, a few rows as they come out, what is missing, and how to pin it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,8 +63,12 @@ def explain_file(run_log: FileRunLog, place: str, *, zone_given: bool) -> Explan
         one_row_per_id=run_log.one_row_per_id,
         time_zone=run_log.facts.time_zone,
         sample=run_log.sample(SHOWN_ROWS),
-        lacks=(*(() if zone_given else _lacks_of_zone(run_log, None)), *_lacks_of_rows(run_log)),
-        toml=_toml({"time-zone": run_log.facts.time_zone}, fields, run_log.states),
+        lacks=(
+            *_lacks_of_ids(fields),
+            *(() if zone_given else _lacks_of_zone(run_log, None)),
+            *_lacks_of_rows(run_log),
+        ),
+        toml=_toml({}, fields, run_log.states, zone=run_log.facts.time_zone if zone_given else None),
     )
 
 
@@ -76,10 +80,10 @@ def explain_table(run_log: SqlRunLog, source: Source, layout: Layout, *, zone_gi
         "table": None if source.table.query is not None else facts.table,
         "query": source.table.query,
         "preset": facts.preset,
-        "time-zone": facts.time_zone,
     }
     named = {} if layout.preset else {name: column for name, column in columns.items() if column is not None}
     lacks = (
+        *_lacks_of_ids(columns),
         *_lacks_of_celery(run_log, layout),
         *_lacks_of_indexes(source, layout),
         *(() if zone_given else _lacks_of_zone(run_log, layout.zone)),
@@ -97,8 +101,22 @@ def explain_table(run_log: SqlRunLog, source: Source, layout: Layout, *, zone_gi
         time_zone=facts.time_zone,
         sample=sample,
         lacks=lacks,
-        toml=_toml(pinned, named, () if layout.preset else run_log.states),
+        toml=_toml(
+            pinned,
+            named,
+            () if layout.preset else run_log.states,
+            zone=facts.time_zone if zone_given else None,
+        ),
     )
+
+
+def _lacks_of_ids(fields: Mapping[str, str | None]) -> Iterator[Lack]:
+    if fields.get("task_id") is None:
+        yield Lack(
+            code="task_id",
+            detail="no column holds the task's id, so that rows are told apart by name, worker and time",
+            hint="keep the task's own id (self.request.id) in the run log",
+        )
 
 
 def _lacks_of_celery(run_log: SqlRunLog, layout: Layout) -> Iterator[Lack]:
@@ -124,8 +142,8 @@ def _lacks_of_indexes(source: Source, layout: Layout) -> Iterator[Lack]:
         return
     columns, leading = layout.columns, source.table.leading
     times = [name for name in (columns.finished_at, columns.started_at) if name]
-    for wanted in ([columns.task_id], times):
-        if not leading.intersection(wanted):
+    for wanted in ([columns.task_id] if columns.task_id else [], times):
+        if wanted and not leading.intersection(wanted):
             yield Lack(
                 code="index",
                 detail=f"no index begins with {' or '.join(wanted)}; with more than {source.scan_at_most:,} rows the "
@@ -140,13 +158,13 @@ def _lacks_of_zone(run_log: SqlRunLog | FileRunLog, zone: Zone | None) -> Iterat
         yield Lack(
             code="time_zone",
             detail=f"Celery writes date_done in the app's zone since 5.5, up to 5.4 in UTC; {age}; UTC is assumed",
-            hint="give the app's `timezone` setting as the run log's time zone",
+            hint='write the app\'s `timezone` setting into [run-log]: time-zone = "Europe/Berlin"',
         )
     elif run_log.zoneless_times:
         yield Lack(
             code="time_zone",
             detail="the times carry no zone; UTC is assumed",
-            hint="give the zone of the clock that wrote them as the run log's time zone",
+            hint='write the zone of the clock that wrote them into [run-log]: time-zone = "Europe/Berlin"',
         )
 
 
@@ -165,8 +183,12 @@ def _lacks_of_rows(run_log: SqlRunLog | FileRunLog) -> Iterator[Lack]:
         )
 
 
-def _toml(pinned: dict[str, str | None], columns: dict[str, str], states: Sequence[tuple[str, State]]) -> str:
-    lines = ["[run-log]", *(f"{name} = {_quoted(value)}" for name, value in pinned.items() if value is not None)]
+def _toml(
+    pinned: dict[str, str | None], columns: dict[str, str], states: Sequence[tuple[str, State]], *, zone: str | None
+) -> str:
+    """Write the configuration; `zone`: the one that the user gave. One that is assumed is not pinned, but derived."""
+    whole = {**pinned, "time-zone": zone}
+    lines = ["[run-log]", *(f"{name} = {_quoted(value)}" for name, value in whole.items() if value is not None)]
     if columns:
         lines += ["", "[run-log.columns]", *(f"{name} = {_quoted(column)}" for name, column in columns.items())]
     known = [state for state in State if any(meant is state for _, meant in states) and state is not State.OTHER]

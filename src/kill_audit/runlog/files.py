@@ -12,6 +12,7 @@ from kill_audit.runlog import columns
 from kill_audit.runlog.cells import CellReader
 from kill_audit.runlog.duplicates import DoneTwice
 
+DAY: Final = 86_400_000_000  # microseconds
 WORDS_KEPT: Final = 1000  # a status column with more different words is none
 
 
@@ -34,14 +35,14 @@ class FileRunLog:
         records: the file.
         given: the columns that the user named, field -> column.
         reader: reads the cells.
-        time_zone: the name of the zone of `reader`.
+        time_zone: the name of the zone of `reader`, where the user gave one.
 
     Raises:
         RunLogError: the file has no header line, or lacks a column.
     """
 
     def __init__(
-        self, records: Records, *, given: Mapping[str, str] | None, reader: CellReader, time_zone: str = "UTC"
+        self, records: Records, *, given: Mapping[str, str] | None, reader: CellReader, time_zone: str | None = None
     ) -> None:
         self.fields = _fields(records, given)
         self._records = records
@@ -62,7 +63,7 @@ class FileRunLog:
             table=None,
             preset=None,
             rows=self._survey.rows,
-            time_zone=self._time_zone,
+            time_zone=self._time_zone or "UTC",
             skew_s=None,
         )
 
@@ -70,6 +71,11 @@ class FileRunLog:
     def one_row_per_id(self) -> bool:
         """Whether no id is there twice."""
         return self._survey.unique
+
+    @property
+    def knows_its_zone(self) -> bool:
+        """Whether all times carry their zone, or the user gave it."""
+        return self._time_zone is not None or not self.zoneless_times
 
     @property
     def unknown_states(self) -> tuple[str, ...]:
@@ -80,6 +86,14 @@ class FileRunLog:
         """All rows of these ids."""
         wanted = frozenset(task_ids)
         yield from (row for row in self._rows() if row.task_id in wanted)
+
+    def rows_without_id(self, task_names: Collection[str], since: Micros, until: Micros) -> Iterator[Row]:
+        """Rows that hold no id, of tasks of these names; where the zone is not known, from a day around the span."""
+        early, late = (since, until) if self.knows_its_zone else (since - DAY, until + DAY)
+        for row in self._rows():
+            is_near = row.started_at is not None and early <= row.started_at < late
+            if row.task_id is None and row.task_name in task_names and is_near:
+                yield row
 
     def open_rows(self, since: Micros | None = None) -> Iterator[Row]:  # noqa: ARG002 -- only a database needs a bound
         """All rows that are still open."""

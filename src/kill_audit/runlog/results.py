@@ -23,6 +23,7 @@ from kill_audit.runlog.conditions import has_word, within
 from kill_audit.runlog.presets import Preset
 from kill_audit.runlog.source import Source
 
+DAY: Final = 86_400_000_000  # microseconds
 RESULT_BYTES: Final = 65_536  # of a result are read; the text of an exception stands at its begin
 
 # billiard/pool.py, mark_as_worker_lost (with the job since 3.6.4.0), and Worker._make_child_method of 4.3 without it.
@@ -65,8 +66,12 @@ class ResultRow:
 class Results(Protocol):
     """Celery's result table, as naming a task by its result wants it."""
 
+    @property
+    def knows_its_zone(self) -> bool:
+        """Whether all times read so far carry their zone, or the user gave it."""
+
     def losses(self, since: Micros, until: Micros) -> Iterable[ResultRow]:
-        """Rows stored in [since, until) whose result tells of a lost worker."""
+        """Rows stored in [since, until) whose result tells of a lost worker; a day more if the zone is not known."""
 
     def started(self) -> Iterable[ResultRow]:
         """Rows whose last word is that a process began the task."""
@@ -82,19 +87,26 @@ class SqlResults:
         source: the table.
         preset: its layout.
         reader: reads the cells.
+        zone_given: whether the user gave the zone of times that carry none.
     """
 
-    def __init__(self, source: Source, *, preset: Preset, reader: CellReader) -> None:
+    def __init__(self, source: Source, *, preset: Preset, reader: CellReader, zone_given: bool = False) -> None:
         self._source = source
         self._preset = preset
         self._result = preset.result
         self._reader = reader
+        self._zone_given = zone_given
         self._fields = preset.fields(source.table.types)
         self._queue = preset.queue if preset.queue in source.table.types else None
         self._encoded = "content_encoding" in source.table.types
 
+    @property
+    def knows_its_zone(self) -> bool:
+        """Whether all times read so far carry their zone, or the user gave it."""
+        return self._zone_given or not self._reader.zoneless_times
+
     def losses(self, since: Micros, until: Micros) -> Iterator[ResultRow]:
-        """Rows stored in [since, until) whose result tells of a lost worker.
+        """Rows stored in [since, until) whose result tells of a lost worker; a day more if the zone is not known.
 
         RETRY rows too: `task_retry_on_worker_lost` of Celery 5.7 stores the loss as the reason of the retry.
 
@@ -109,7 +121,8 @@ class SqlResults:
         )
         self._source.refuse_scan(condition, what="the results stored in a span of time", index=done)
         for row in self._rows([condition]):
-            if row.loss is not None and (row.stored_at is None or since <= row.stored_at < until):
+            slack = 0 if self.knows_its_zone else DAY
+            if row.loss is not None and (row.stored_at is None or since - slack <= row.stored_at < until + slack):
                 yield row
 
     def started(self) -> Iterator[ResultRow]:

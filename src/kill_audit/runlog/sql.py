@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from kill_audit.document import RunLogFacts
 from kill_audit.entry import Micros
+from kill_audit.errors import RunLogError
 from kill_audit.reconcile import Row, State
 from kill_audit.runlog.cells import CellReader, text
 from kill_audit.runlog.columns import FIELDS, Columns
@@ -20,8 +21,10 @@ from kill_audit.runlog.conditions import has_word, within
 from kill_audit.runlog.duplicates import DoneTwice
 from kill_audit.runlog.ids import IdColumn
 from kill_audit.runlog.presets import Preset
+from kill_audit.runlog.results import SqlResults
 from kill_audit.runlog.source import Source
 
+LONGEST_RUN: Final = 7 * 86_400_000_000  # microseconds: what finished in a window began at most so long before it
 WORDS_READ: Final = 1000  # a status column with more different words is none
 
 
@@ -33,7 +36,7 @@ class SqlRunLog:
         columns: which of its columns hold what.
         reader: reads the cells.
         preset: the preset in use.
-        time_zone: the name of the zone of `reader`.
+        time_zone: the name of the zone of `reader`, where the user gave one.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class SqlRunLog:
         columns: Columns,
         reader: CellReader,
         preset: Preset | None = None,
-        time_zone: str = "UTC",
+        time_zone: str | None = None,
     ) -> None:
         self._source = source
         self._columns = columns
@@ -53,13 +56,17 @@ class SqlRunLog:
 
     @property
     def facts(self) -> RunLogFacts:
-        """Kind, table, preset, number of rows (of a big table the server's estimate), time zone."""
+        """Kind, table, preset, number of rows (of a big table an estimate; None if the server died), time zone."""
+        try:
+            rows = self._source.rows
+        except RunLogError:  # which the questions have told
+            rows = None
         return RunLogFacts(
             kind=self._source.database.kind,
             table=self._source.table.shown,
             preset=None if self._preset is None else self._preset.name,
-            rows=self._source.rows,
-            time_zone=self._time_zone,
+            rows=rows,
+            time_zone=self._time_zone or "UTC",
             skew_s=None,
         )
 
@@ -67,6 +74,20 @@ class SqlRunLog:
     def one_row_per_id(self) -> bool:
         """Whether a unique constraint or index stands on the id alone."""
         return self._columns.task_id in self._source.table.unique
+
+    @property
+    def knows_its_zone(self) -> bool:
+        """Whether all times read so far carry their zone, or the user gave it."""
+        return self._time_zone is not None or not self.zoneless_times
+
+    @property
+    def results(self) -> SqlResults | None:
+        """The same table as a source of stored results, where it is Celery's own."""
+        if self._preset is None:
+            return None
+        reader = CellReader(words=self._reader.words, zone=self._reader.zone)
+        given = self._time_zone is not None
+        return SqlResults(self._source, preset=self._preset, reader=reader, zone_given=given)
 
     @property
     def unknown_states(self) -> tuple[str, ...]:
@@ -97,12 +118,28 @@ class SqlRunLog:
         Raises:
             RunLogError: the table is big and has no index on the id, or the database fails; so for all that follow.
         """
-        wanted = frozenset(task_ids)
-        for condition in self._source.with_ids(self._columns.task_id, wanted):
-            self._source.refuse_scan(condition, what="the rows of a task id", index=self._columns.task_id)
+        wanted, column = frozenset(task_ids), self._columns.task_id
+        if column is None:
+            return
+        for condition in self._source.with_ids(column, wanted):
+            self._source.refuse_scan(condition, what="the rows of a task id", index=column)
             break
-        rows = self._rows(self._source.with_ids(self._columns.task_id, wanted))
+        rows = self._rows(self._source.with_ids(column, wanted))
         yield from (row for row in rows if row.task_id in wanted)
+
+    def rows_without_id(self, task_names: Collection[str], since: Micros, until: Micros) -> Iterator[Row]:
+        """Rows that hold no id, of tasks of these names, from the days around [since, until)."""
+        task_id, name, started = self._columns.task_id, self._columns.task_name, self._columns.started_at
+        if name is None or started is None or task_id in self._source.table.never_null:
+            return
+        condition = sa.and_(
+            self._source.column(name).in_(sorted(task_names)),
+            *within(self._source.column(started), self._source.any_value(started), since, until),
+        )
+        if task_id is not None:
+            condition = sa.and_(self._source.column(task_id).is_(None), condition)
+        self._source.refuse_scan(condition, what="the rows without an id", index=task_id or started)
+        yield from (row for row in self._rows([condition]) if row.task_id is None and row.task_name in task_names)
 
     def open_rows(self, since: Micros | None = None) -> Iterator[Row]:
         """All rows that are still open; of a big table those that an index gives.
@@ -157,12 +194,13 @@ class SqlRunLog:
         cells = {name: found[column] for name in FIELDS if (column := getattr(self._columns, name)) is not None}
         # Without a primary key a row is known by what it says.
         key = [found[name] for name in self._columns.key] or [*cells.values()]
-        cells["task_id"] = self._ids.text(cells["task_id"])
+        if "task_id" in cells:
+            cells["task_id"] = self._ids.text(cells["task_id"])
         return self._reader.row(cells, key=",".join(map(str, key)))
 
     @cached_property
     def _ids(self) -> IdColumn:
-        return IdColumn(self._source.table.types[self._columns.task_id])
+        return IdColumn(self._source.table.types[self._columns.task_id or ""])
 
     def _has_state(self, state: State) -> sa.ColumnElement[bool]:
         """Narrow to the rows whose status means `state`; rows without a status may be open, or done."""
@@ -175,17 +213,25 @@ class SqlRunLog:
         return has_word(self._source.column(self._columns.status), kind, spelled, or_none=True)
 
     def _narrowed(self, since: Micros | None) -> tuple[str, Iterable[sa.ColumnElement[bool]]]:
-        """Give the column by whose index open rows of a big table are found, and what must be added for that."""
+        """Give the column by whose index open rows of a big table are found, and what must be added for that.
+
+        Where none serves, it is the column that an index is missing on: of the finish, which serves the other question
+        too, unless open rows have one; else the status.
+        """
         status, finished, started = self._columns.status, self._columns.finished_at, self._columns.started_at
+        if self._preset is not None and self._preset.open_has_finish:
+            finished = None
         indexed = self._source.table.leading
-        usual = status or finished or ""
-        if not self._source.is_big or status in indexed:
-            return usual, ()
-        if finished in indexed and not (self._preset and self._preset.open_has_finish):
+        wanted = finished or status or ""
+        if not self._source.is_big:
+            return wanted, ()
+        if status in indexed:
+            return status, ()
+        if finished in indexed:
             return finished, (self._source.column(finished).is_(None),)
         if started in indexed and since is not None:
             return started, within(self._source.column(started), self._source.any_value(started), since)
-        return usual, ()
+        return wanted, ()
 
     @cached_property
     def _words(self) -> Sequence[str] | None:
@@ -199,9 +245,16 @@ class SqlRunLog:
 
     def _often_done(self, since: Micros, until: Micros) -> list[str]:
         """Ids with several done rows in a span at least as wide as asked for."""
+        if self._columns.task_id is None:
+            return []
         task_id = self._source.column(self._columns.task_id)
         time = self._columns.finished_at or self._columns.started_at or ""
-        bounds = within(self._source.column(time), self._source.any_value(time), since, until)
+        bounds = [*within(self._source.column(time), self._source.any_value(time), since, until)]
+        started = self._columns.started_at
+        if self._source.is_big and time not in self._source.table.leading and started in self._source.table.leading:
+            begun = since - LONGEST_RUN
+            bounds += within(self._source.column(started), self._source.any_value(started), begun, until)
+            time = started
         condition = sa.and_(task_id.is_not(None), self._has_state(State.DONE), *bounds)
         self._source.refuse_scan(condition, what="the ids that finished more than once", index=time)
         often = sa.select(task_id).where(condition).group_by(task_id).having(sa.func.count() > 1)

@@ -5,7 +5,7 @@ because no catalogue knows its columns.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,8 +28,8 @@ class Table:
     """A table or view, or a query in the user's own words.
 
     `types`: the type of each column, in the table's order. `key`: the primary key. `unique`: the columns that have a
-    unique constraint or index of their own. `leading`: the columns that an index of all rows begins with. `is_view`:
-    no index can be put on it.
+    unique constraint or index of their own. `never_null`: those that always hold a value. `leading`: the columns that
+    an index of all rows begins with. `is_view`: no index can be put on it.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Table:
     types: Mapping[str, TypeEngine[Any]]
     key: tuple[str, ...] = ()
     unique: frozenset[str] = frozenset()
+    never_null: frozenset[str] = frozenset()
     leading: frozenset[str] = frozenset()
     is_view: bool = False
 
@@ -51,7 +52,7 @@ class Table:
     @property
     def numbers(self) -> frozenset[str]:
         """The columns of whole numbers."""
-        return frozenset(name for name, kind in self.types.items() if isinstance(kind, sa.Integer))
+        return _numbers(self.types)
 
     def from_clause(self) -> sa.FromClause:
         """Give what to select from; its columns have no type, so that the driver's values come as they are."""
@@ -118,8 +119,11 @@ def find_table(database: Database, given: Mapping[str, str] | None = None, *, re
         RunLogError: there is none, or there are several; they are listed with the columns that fit.
     """
     tables = database.run(lambda connection: _columns_of_all(sa.inspect(connection)))
-    fits = {name: columns.find(names, given=_there(given, names)) for name, names in tables.items()}
-    known = [name for name, names in tables.items() if presets.by_columns(names)]
+    fits = {
+        name: columns.find(tuple(types), given=_there(given, types), numbers=_numbers(types))
+        for name, types in tables.items()
+    }
+    known = [name for name, types in tables.items() if presets.by_columns(types)]
     own = [name for name, found in fits.items() if columns.is_sure(found) and name not in known]
     candidates = known if results else own or known
     what, option = ("result table of Celery", "--results-table") if results else ("run log", "--run-log-table")
@@ -155,6 +159,7 @@ def _describe(inspector: Inspector, name: str, schema: str | None) -> Table:
         schema=schema,
         types={column["name"]: column["type"] for column in described},
         key=key,
+        never_null=frozenset(column["name"] for column in described if not column["nullable"]),
         # An index on an expression has None in the place of a column.
         unique=frozenset(names[0] for names in uniques if len(names) == 1 and names[0] is not None),
         leading=frozenset(names[0] for names in ordered if names and names[0] is not None),
@@ -167,14 +172,21 @@ def _is_partial(index: Mapping[str, Any]) -> bool:
     return any(str(option).endswith("_where") for option in index.get("dialect_options", {}))
 
 
-def _columns_of_all(inspector: Inspector) -> dict[str, list[str]]:
+def _columns_of_all(inspector: Inspector) -> dict[str, dict[str, TypeEngine[Any]]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", exc.SAWarning)
         found = inspector.get_multi_columns(kind=ObjectKind.ANY)
-    return {name: [column["name"] for column in described] for (_schema, name), described in sorted(found.items())}
+    return {
+        name: {column["name"]: column["type"] for column in described}
+        for (_schema, name), described in sorted(found.items())
+    }
 
 
-def _there(given: Mapping[str, str] | None, names: Sequence[str]) -> dict[str, str]:
+def _numbers(types: Mapping[str, TypeEngine[Any]]) -> frozenset[str]:
+    return frozenset(name for name, kind in types.items() if isinstance(kind, sa.Integer))
+
+
+def _there(given: Mapping[str, str] | None, names: Collection[str]) -> dict[str, str]:
     return {name: column for name, column in (given or {}).items() if column in names}
 
 

@@ -178,7 +178,7 @@ def _reaches(looks: Sequence[Look], lives: Iterable[Life], question: Question) -
 
 
 def _retention(one: Reach, question: Question, zone: tzinfo, fix: str) -> Check:
-    said = f"{one.host}: entries reach back to {when.describe(one.first, zone)}"
+    said = f"{f'{one.host}: ' if one.host else ''}entries reach back to {when.describe(one.first, zone)}"
     if one.first > question.since + SLACK:
         lacking = when.human_span(one.first - question.since)
         detail = f"{said}: the first {lacking} of the window are not there{one.space}"
@@ -240,7 +240,7 @@ def unit_checks(seen: Sequence[SeenUnit], looks: Sequence[Look], known: Found, q
 
 
 def _unit(one: SeenUnit, total: int, share: float | None, settings: UnitSettings | None) -> Check:
-    name = f"{one.unit} on {one.host}"
+    name = " on ".join(word for word in (one.unit, one.host) if word) or "a worker of no unit"
     rate = "" if share is None else f"; {share:.0%} of its {total:,} log lines are understood"
     if one.task_lines != "visible" and (one.log_file or (settings and settings.logs_to_files)):
         return _in_files(name, settings)
