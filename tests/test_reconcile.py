@@ -327,6 +327,26 @@ def test_a_row_without_an_id(found: Row, verdict: str) -> None:
     assert verdict_of(killed_once(60), found) == verdict
 
 
+@pytest.mark.parametrize(("queue", "verdict"), [("mails", "stuck"), ("celery", "stuck"), ("video", "missing")])
+def test_a_row_without_an_id_may_name_its_queue(queue: str, verdict: str) -> None:
+    """Where a row names a queue and no worker, it is the run's own only if the banner lists that queue."""
+    journal = Journal()
+    unit = journal.unit(concurrency=1, starts=False)
+    unit.starts()
+    unit.bare("                .> celery           exchange=celery(direct) key=celery")
+    unit.bare("                .> mails            exchange=mails(direct) key=mails")
+    journal.at(1)
+    unit.received("t1")
+    journal.at(60)
+    unit.dies(1, 0)
+    assert verdict_of(unit, row(None, State.OPEN, 2, queue=queue)) == verdict
+
+
+def test_a_queue_proves_nothing_without_a_banner() -> None:
+    """A worker whose queues are not known may have consumed any."""
+    assert verdict_of(killed_once(60), row(None, State.OPEN, 2, queue="video")) == "stuck"
+
+
 def test_the_id_goes_before_the_name() -> None:
     """Where the id has a row, rows without one are not looked at."""
     assert verdict_of(killed_once(60), row("t1", State.FAILED, 2, 60), row(None, State.OPEN, 1)) == "recorded"

@@ -136,6 +136,13 @@ class WorkerPool(WorkerEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerQueue(WorkerEvent):
+    """A line of the banner's list of queues: one that the worker consumes."""
+
+    queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReady(WorkerEvent):
     """The worker is ready: `NODE ready.` was printed."""
 

@@ -37,6 +37,7 @@ def test_the_mapping_is_told(database: sa.URL, fill: Fill) -> None:
         ("started_at", "started"),
         ("finished_at", None),
         ("worker", None),
+        ("queue", None),
     )
     assert told.states == (("Busy", State.OTHER), ("ok", State.DONE), ("running", State.OPEN))
     assert [(row.key, row.task_id, row.started_at) for row in told.sample] == [

@@ -185,6 +185,7 @@ def test_any_id_may_be_looked_for(task_id: str) -> None:
                 "status": "status",
                 "started_at": "started_at",
                 "finished_at": "finished_at",
+                "queue": "queue",
             },
         ),
         (

@@ -52,6 +52,7 @@ class RunColumns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     started_at: str | None = None
     finished_at: str | None = None
     worker: str | None = None
+    queue: str | None = None
 
 
 class RunStates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

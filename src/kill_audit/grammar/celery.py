@@ -785,6 +785,17 @@ _BARE = table(
         near_misses=("- ** ---------- .> app:         shop:0x7f6c96597a90",),
     ),
     Pattern(
+        name="queue",
+        upstream="celery/app/amqp.py Queues.format, in the banner of celery/apps/worker.py",
+        regex=re.compile(r"[-* ]*\.> (?P<queue>\S+)\s+exchange=[^()\s]*\(\w+\) key=\S*\s*\Z"),
+        make=lambda match, said, seen: events.WorkerQueue(seen=seen, process=said.process, queue=match["queue"]),
+        samples=(
+            "                .> celery           exchange=celery(direct) key=celery",
+            "                .> mails            exchange=(direct) key=mails.#",
+        ),
+        near_misses=("- ** ---------- .> transport:   redis://127.0.0.1:6379/0",),
+    ),
+    Pattern(
         name="shutdown-traceback",
         upstream="celery/worker/state.py maybe_shutdown, in the traceback of a loss",
         regex=re.compile(

@@ -1,7 +1,8 @@
 """Which row is whose: every run of an id and every row of it are proposed to each other, and the best pairs stay.
 
 Rules of this file: the id first, and with it the times of the attempt. Rows that hold no id are tried last, for runs
-that have no other row: by the task's name, the worker where the row names one, and times that fit at both ends. A
+that have no other row: by the task's name, the worker or the queue where the row names one (a worker's banner lists
+the queues that it consumes; its log lines name none), and times that fit at both ends. A
 row that tells no time fits only where none that does. One row serves one run. Where two rows fit a run equally well
 and say different things, nothing is guessed.
 """
@@ -9,10 +10,11 @@ and say different things, nothing is guessed.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kill_audit import events
 from kill_audit.classify import Kill
 from kill_audit.entry import Micros
 from kill_audit.reconcile.rows import SECOND, Row, State
-from kill_audit.timeline import History, Run
+from kill_audit.timeline import History, Life, Run
 
 NEVER = 2**62
 
@@ -120,14 +122,21 @@ def by_names(
         run = next(one for one in attempts[kill.task_id or ""] if one.run is kill.death.run)
         for row in rows:
             named_alike = row.task_name == run.run.task_name
-            worked_alike = row.worker is None or row.worker == kill.death.life.node
-            if not (named_alike and worked_alike and row.started_at is not None):
+            if not (named_alike and _worked_alike(row, kill.death.life) and row.started_at is not None):
                 continue
             late = 0 if row.finished_at is None else abs(row.finished_at - kill.at)
             apart = abs(row.started_at - run.start)
             if max(late, apart) <= tolerance:
                 pairs.append(Pair(run=run.run, row=row, outside=0, apart=apart // SECOND))
     return best_first(pairs, tolerance)
+
+
+def _worked_alike(row: Row, life: Life) -> bool:
+    """Whether a row can be of this worker: by the node that it names, else by a queue that the worker consumed."""
+    if row.worker is not None:
+        return row.worker == life.node
+    queues = {event.queue for event in life.of(events.WorkerQueue) if isinstance(event, events.WorkerQueue)}
+    return row.queue is None or not queues or row.queue in queues
 
 
 def cost(run: Attempt, row: Row, siblings: Sequence[Attempt], *, one_row: bool) -> tuple[Micros, Micros]:

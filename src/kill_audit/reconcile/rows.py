@@ -40,6 +40,7 @@ class Row:
     started_at: Micros | None
     finished_at: Micros | None
     worker: str | None = None
+    queue: str | None = None
 
 
 class RunLog(Protocol):

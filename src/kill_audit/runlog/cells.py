@@ -70,6 +70,7 @@ class CellReader:
             started_at=started,
             finished_at=finished,
             worker=text(cells.get("worker")),
+            queue=text(cells.get("queue")),
         )
 
     def moment(self, cell: object, *, not_before: int | None = None) -> int | None:

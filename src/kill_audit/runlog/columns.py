@@ -31,6 +31,7 @@ USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         *("finish", "end"),
     ),
     "worker": ("worker", "worker_name", "worker_hostname", "hostname", "worker_host", "node", "host"),
+    "queue": ("queue", "queue_name", "task_queue", "celery_queue"),
 }
 
 
@@ -38,7 +39,7 @@ USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 class Columns:
     """The columns of a run log by what they hold; `key` are those of the primary key, in its order.
 
-    Without a column of ids, rows are told apart by name, worker and time.
+    Without a column of ids, rows are told apart by name, worker or queue, and time.
     """
 
     task_id: str | None = None
@@ -47,12 +48,13 @@ class Columns:
     started_at: str | None = None
     finished_at: str | None = None
     worker: str | None = None
+    queue: str | None = None
     key: tuple[str, ...] = field(default=())
 
     @property
     def named(self) -> tuple[str, ...]:
         """All columns that are read, each once."""
-        cells = (self.task_id, self.task_name, self.status, self.started_at, self.finished_at, self.worker)
+        cells = (getattr(self, name) for name in FIELDS)
         return tuple(dict.fromkeys((*self.key, *(cell for cell in cells if cell is not None))))
 
 

@@ -114,7 +114,7 @@ def _lacks_of_ids(fields: Mapping[str, str | None]) -> Iterator[Lack]:
     if fields.get("task_id") is None:
         yield Lack(
             code="task_id",
-            detail="no column holds the task's id, so that rows are told apart by name, worker and time",
+            detail="no column holds the task's id, so that rows are told apart by name, worker or queue, and time",
             hint="keep the task's own id (self.request.id) in the run log",
         )
 

@@ -38,6 +38,7 @@ _SECOND = 1_000_000
 _MAIN_ONLY = (
     events.WorkerBanner,
     events.WorkerPool,
+    events.WorkerQueue,
     events.WorkerReady,
     events.ChildExited,
     events.TaskLost,

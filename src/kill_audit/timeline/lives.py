@@ -525,7 +525,7 @@ def _at(drafts: Sequence[_Draft], moment: Micros) -> _Draft:
     return max(before, key=lambda draft: draft.segments[0][1].first_at) if before else drafts[0]
 
 
-_OPENING = (events.WorkerBanner, events.WorkerPool, events.WorkerReady)
+_OPENING = (events.WorkerBanner, events.WorkerPool, events.WorkerQueue, events.WorkerReady)
 
 
 def _with_events(merged: Sequence[Life], told: Told, boots: Boots) -> tuple[Life, ...]:
