@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kill_audit import when
-from kill_audit.cli.doctor.check import Check
+from kill_audit.cli.doctor.check import Check, State
 from kill_audit.errors import KillAuditError
 
 if TYPE_CHECKING:
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
     from kill_audit.reconcile import Row
     from kill_audit.runlog import Explanation
+
+
+_WORTH_AN_INDEX = 100_000
+"""With fewer rows a missing index is told and is no warning: the table is read in a moment."""
 
 
 def run_log_checks(place: str, arguments: dict[str, Any], zone: "tzinfo") -> Iterator[Check]:
@@ -25,7 +29,9 @@ def run_log_checks(place: str, arguments: dict[str, Any], zone: "tzinfo") -> Ite
         return
     yield Check(name="run log", state="ok", detail=_read_as(explained), more=tuple(_more(explained, zone)))
     for lack in explained.lacks:
-        yield Check(name="run log", state="warn", detail=f"{lack.detail} ({lack.code})", fix=lack.hint)
+        small = lack.code == "index" and explained.rows is not None and explained.rows < _WORTH_AN_INDEX
+        state: State = "ok" if small else "warn"
+        yield Check(name="run log", state=state, detail=f"{lack.detail} ({lack.code})", fix=lack.hint)
 
 
 def results_check(place: str, arguments: dict[str, Any]) -> Check:
@@ -48,7 +54,7 @@ def _read_as(explained: "Explanation") -> str:
     parts = [f"{explained.kind} {explained.place}"]
     parts += [f"table {explained.table}"] if explained.table else []
     parts += [f"preset {explained.preset}"] if explained.preset else []
-    parts += [f"{explained.rows:,} rows"] if explained.rows is not None else []
+    parts += [f"{explained.rows:,} row{'' if explained.rows == 1 else 's'}"] if explained.rows is not None else []
     parts += ["one row for each id" if explained.one_row_per_id else "one row for each run"]
     parts += [f"times in {explained.time_zone}"] if explained.time_zone else []
     return ", ".join(parts)
