@@ -1,9 +1,10 @@
 """Runs one function over many items, in child processes, and survives a child that dies or hangs.
 
 Rules of this file: it knows nothing of journals. An item whose handling may end its process says so by a true
-attribute `fragile`; one that says nothing is taken to be fragile.
+attribute `fragile`; one that says nothing is taken to be fragile. How much work an item is, it says by `weight`.
 """
 
+import gc
 import multiprocessing
 import os
 import resource
@@ -15,7 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkContext, ForkServerContext
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -23,9 +26,7 @@ Result = TypeVar("Result")
 
 Progress = Callable[[int, int, str], None]
 
-# A plain fork copies the locks of a process's other threads as they stand (numpy has such threads). The fork server
-# has one thread only, and starts a child in some 10 ms where a new interpreter needs 100.
-_START_METHOD: Final = "forkserver"
+_THREADS: Final = Path("/proc/self/task")  # proc_pid_task(5)
 _NEVER: Final = float("inf")
 
 
@@ -36,12 +37,13 @@ def run(
     workers: int | None = None,
     timeout: float | None = None,
     progress: Progress | None = None,
+    meanwhile: Callable[[], object] | None = None,
     on_lost: Callable[[Item, str], Result],
 ) -> tuple[Result, ...]:
     """Give `function(item)` for each item, in the order of the items.
 
-    Each item has a fresh process to itself, so that nothing else is lost when that one dies. Items that are not
-    fragile are handled in this process when they would not be handled side by side anyway.
+    Each item has a fresh process to itself, so that nothing else is lost when that one dies; the heaviest begin first.
+    Items that are not fragile are handled in this process when they would not be handled side by side anyway.
 
     Args:
         function: a module's function, or a partial of one; it is pickled, as are the items and the results.
@@ -49,21 +51,23 @@ def run(
         workers: processes at a time; None means one for each processor that this process may use.
         timeout: seconds that one item may take in a child; None means any.
         progress: called with the number of items done, the number of all, and the name of the one just done.
+        meanwhile: what this process has to do besides; called once, when the first children are at work.
         on_lost: gives the result for an item whose process died, hung or ran out of memory, by the reason in words.
 
     Raises:
-        Exception: what `function` raised, as it is; the other children are stopped.
+        Exception: what `function` or `meanwhile` raised, as it is; the other children are stopped.
     """
     tell = progress or _silent
     width = min(workers or len(os.sched_getaffinity(0)), len(items))
     if width <= 1 and not any(map(_is_fragile, items)):
+        (meanwhile or _nothing)()
         results = []
         for done, item in enumerate(items, start=1):
             results.append(function(item))
             tell(done, len(items), _name(item))
         return tuple(results)
     start = partial(_Child.start, function, timeout=timeout)
-    return _run_in_children(start, items, width, tell, on_lost)
+    return _run_in_children(start, items, width, tell, meanwhile or _nothing, on_lost)
 
 
 def _run_in_children(
@@ -71,17 +75,20 @@ def _run_in_children(
     items: Sequence[Item],
     width: int,
     tell: Progress,
+    meanwhile: Callable[[], object],
     on_lost: Callable[[Item, str], Result],
 ) -> tuple[Result, ...]:
     results: dict[int, Result] = {}
     running: dict[Connection, tuple[int, _Child[Item, Result]]] = {}
-    waiting = iter(enumerate(items))
+    waiting = iter(sorted(enumerate(items), key=lambda one: -_weight(one[1])))
+    besides = iter([meanwhile])
     try:
         while len(results) < len(items):
             while len(running) < width and (following := next(waiting, None)) is not None:
                 place, item = following
                 child = start(item)
                 running[child.answers] = place, child
+            next(besides, _nothing)()
             for place, child in _ready(running):
                 del running[child.answers]
                 results[place] = child.result(on_lost)
@@ -114,11 +121,14 @@ class _Child(Generic[Item, Result]):
 
     @classmethod
     def start(cls, function: Callable[[Item], Result], item: Item, timeout: float | None) -> "_Child[Item, Result]":
-        context = multiprocessing.get_context(_START_METHOD)
-        context.set_forkserver_preload(_preloaded(function))
+        context = _context(function)
         answers, other_end = context.Pipe(duplex=False)
         process = context.Process(target=_in_child, args=(function, item, other_end), daemon=True)
-        process.start()
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the child ignores it
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         other_end.close()  # so that the pipe ends when the child does
         deadline = _NEVER if timeout is None else time.monotonic() + timeout
         return cls(item=item, process=process, answers=answers, timeout=timeout, deadline=deadline)
@@ -160,8 +170,26 @@ class _Raised:
     error: Exception
 
 
+def _context(function: Callable[[Item], Result]) -> ForkContext | ForkServerContext:
+    """Choose how children are made.
+
+    A fork of this process has all that is imported, and is there in a few milliseconds; but it copies the locks of
+    other threads as they stand. Where there are any, a fork server is started, which has one thread only.
+    """
+    try:
+        alone = len(list(_THREADS.iterdir())) == 1
+    except OSError:
+        alone = False
+    if alone:
+        return multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_preloaded(function))
+    return context
+
+
 def _in_child(function: Callable[[Item], Result], item: Item, answers: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl+C means, and stops its children
+    gc.freeze()  # what was there before is not looked through again and again
     if _is_fragile(item):
         _be_quiet()
     answer: Result | _Raised
@@ -212,6 +240,14 @@ def _is_fragile(item: object) -> bool:
 
 def _name(item: object) -> str:
     return str(getattr(item, "name", item))
+
+
+def _weight(item: object) -> float:
+    return float(getattr(item, "weight", 0))
+
+
+def _nothing() -> None:
+    """Do nothing besides."""
 
 
 def _silent(done: int, total: int, name: str) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from journal_entries import EVERYTHING, RECORDINGS, REMOTE, Entry, export_entry, sorted_out
 
 from kill_audit.entry import DETAIL_FIELDS, Batch, Question
-from kill_audit.journal import mapped, open_sources, read_by
+from kill_audit.journal import items, mapped, open_sources, read_by
 from kill_audit.journal.choosing import Reader, read_journal, why_not_by_columns
 from kill_audit.journal.columns import ORIGIN_FIELDS
 from kill_audit.journal.layout import JournalFile, UnmappableError
@@ -113,11 +113,12 @@ def test_any_fields(
 
 
 def test_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where blocks and batches end changes nothing."""
+    """Where blocks and batches end, and which entries' heads share a place, changes nothing."""
     export = b"".join(path.read_bytes() for path in RECORDINGS[:4])
     journal = write(export, tmp_path / "x.journal")
     whole = by_columns(journal)
     monkeypatch.setattr(mapped, "_BLOCK", 5)
+    monkeypatch.setattr(items, "_HEAD_BITS", 1)
     monkeypatch.setattr(mapped, "BATCH_ENTRIES", 12)
     batches = [batch for batch in MappedJournal(str(journal)).batches(EVERYTHING) if isinstance(batch, Batch)]
     assert {len(batch) for batch in batches[:-1]} == {12}

@@ -278,6 +278,10 @@ class _Item(Generic[_I]):
     def fragile(self) -> bool:
         return bool(getattr(self.item[0], "fragile", True))
 
+    @property
+    def weight(self) -> float:
+        return float(getattr(self.item[0], "weight", 0))
+
 
 class _Unpacked(Generic[_I, _R]):
     """Unpacks an item for its function; picklable."""

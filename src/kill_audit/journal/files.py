@@ -52,6 +52,14 @@ class FileSource:
         """Whether reading it may end the process: libsystemd aborts on some damaged files."""
         return self.kind is Kind.JOURNAL and self.reader is not Reader.COLUMNS
 
+    @property
+    def weight(self) -> int:
+        """How much there is to read: bytes."""
+        try:
+            return Path(self.path).stat().st_size
+        except OSError:
+            return 0
+
     def described(self) -> str:
         """Say what it holds and what reads it: `journal file, by columns`."""
         if self.kind is not Kind.JOURNAL:
