@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kill_audit import when
@@ -58,7 +59,7 @@ def _informed(document: "Document", asked: Reading) -> "Document":
 
 def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | None" = None) -> "Findings":
     """Examine the evidence, as the options and the configuration (`settings`) say."""
-    from kill_audit.audit import examine
+    from kill_audit.audit import examine, partials_of
 
     known: dict[str, Any] = {}
     question = evidence.question
@@ -70,14 +71,15 @@ def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | Non
             "deploy_gap": settings.deploy_gap,
             "marks": _marks(settings, evidence.now, asked.zone),
         }
-    run_log = run_log_of(asked, settings)
+    tables = _Tables(asked, settings)
+    partials = partials_of(evidence.sources, question, Scans(quiet=asked.quiet, meanwhile=tables.open))
+    tables.open()
     return examine(
-        evidence.sources,
-        run_log,
+        partials,
+        tables.run_log,
         question,
-        Scans(quiet=asked.quiet),
         now=evidence.now,
-        results=_results_of(asked, settings, run_log),
+        results=tables.results,
         settle=settle_of(asked, settings),
         **{name: value for name, value in known.items() if value is not None},
     )
@@ -213,6 +215,31 @@ def _results_of(asked: Reading, settings: "Settings | None", run_log: "RunLog | 
     return open_results(asked.results, **settings.for_results(asked.results, table=asked.results_table))
 
 
+class _Tables:
+    """The app's run log and Celery's result table, opened while the journals are read: what opens them is heavy."""
+
+    def __init__(self, asked: Reading, settings: "Settings | None") -> None:
+        self._asked = asked
+        self._settings = settings
+        self._is_open = False
+        self.run_log: RunLog | None = None
+        self.results: Results | None = None
+
+    def open(self) -> None:
+        """Open them, if they are not open.
+
+        Raises:
+            KillAuditError: one cannot be opened.
+        """
+        if self._is_open:
+            return
+        self._is_open = True
+        self.run_log = run_log_of(self._asked, self._settings)
+        self.results = _results_of(self._asked, self._settings, self.run_log)
+        if self.run_log is not None:
+            import_module("pandas")  # `reconcile` will want it, and there is time now
+
+
 # -- running the scans --------------------------------------------------------
 
 
@@ -221,6 +248,7 @@ class Scans:
     """Runs scans side by side (`audit.Each`); a scan whose process died is a source that could not be read."""
 
     quiet: bool = False
+    meanwhile: Callable[[], None] | None = None
 
     def __call__(self, function: "Callable[[Scan], Partial]", items: "Sequence[Scan]") -> "Sequence[Partial]":
         """Give the results in the order of the items."""
@@ -236,6 +264,7 @@ class Scans:
                 _Unpacked(function),
                 [_Item(item) for item in items],
                 progress=bar.step,
+                meanwhile=self.meanwhile,
                 on_lost=lambda item, reason: lost(item.name, reason),
             )
         finally:
