@@ -1,5 +1,6 @@
 """From options to a document: opens what they name, runs the scans, and tells how far it is."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from kill_audit.errors import UsageError
 if TYPE_CHECKING:
     import datetime as dt
 
-    from kill_audit.audit import Scan
+    from kill_audit.audit import Each, Scan
     from kill_audit.config import Settings
     from kill_audit.deploys import Marked
     from kill_audit.document import Document
@@ -72,7 +73,8 @@ def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | Non
             "marks": _marks(settings, evidence.now, asked.zone),
         }
     tables = _Tables(asked, settings)
-    partials = partials_of(evidence.sources, question, Scans(quiet=asked.quiet, meanwhile=tables.open))
+    scans = Scans(quiet=asked.quiet, meanwhile=tables.open)
+    partials = partials_of(evidence.sources, question, scans if asked.no_cache else _remembering(scans))
     tables.open()
     return examine(
         partials,
@@ -213,6 +215,14 @@ def _results_of(asked: Reading, settings: "Settings | None", run_log: "RunLog | 
     if settings is None:
         return open_results(asked.results, table=asked.results_table)
     return open_results(asked.results, **settings.for_results(asked.results, table=asked.results_table))
+
+
+def _remembering(scans: "Scans") -> "Each":
+    """Let what never changes be read once."""
+    from kill_audit.cache import Remembering, cache_directory
+
+    folder = cache_directory(os.environ)
+    return scans if folder is None else Remembering(each=scans, folder=folder)
 
 
 class _Tables:
