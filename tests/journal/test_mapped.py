@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zstandard
 from hypothesis import given, settings
@@ -147,7 +148,8 @@ def test_texts_as_bytes(tmp_path: Path) -> None:
     (batch,) = MappedJournal(str(journal)).batches(EVERYTHING)
     assert isinstance(batch, Batch)
     shown: dict[int, str] = {}
-    for part in batch.raw:
+    assert batch.raw is not None
+    for part in batch.raw(np.arange(len(batch))):
         for row, start, length in zip(part.rows.tolist(), part.start.tolist(), part.length.tolist(), strict=True):
             shown[row] = part.buffer[start : start + length].tobytes().decode("utf-8", "backslashreplace")
     assert shown == {row: text for row, text in enumerate(batch.message) if text is not None}

@@ -5,6 +5,7 @@ become rows of columns, never an object each. Everything else worth knowing beco
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -39,13 +40,11 @@ def recognise(batch: Batch, question: Question) -> tuple[TaskLines, tuple[tuple[
     asked = voices != _NUMBERS[Voice.OTHER]
     lines = Gathered()
     found: list[tuple[int, events.Event]] = []
-    for raw in batch.raw or _joined(batch, np.flatnonzero(voices == _NUMBERS[Voice.SERVICE])):
-        services = np.flatnonzero(voices[raw.rows] == _NUMBERS[Voice.SERVICE])
-        rows = raw.rows[services]
-        sure = sure_lines(raw.buffer, raw.start[services], raw.length[services])
-        asked[rows[sure.which]] = False
-        asked[rows[sure.silent]] = False
-        lines.add_sure(rows, sure, raw.buffer)
+    for raw in (batch.raw or partial(_joined, batch))(np.flatnonzero(voices == _NUMBERS[Voice.SERVICE])):
+        sure = sure_lines(raw.buffer, raw.start, raw.length)
+        asked[raw.rows[sure.which]] = False
+        asked[raw.rows[sure.silent]] = False
+        lines.add_sure(raw.rows, sure, raw.buffer)
     for row in np.flatnonzero(asked).tolist():
         message = batch.message[row]
         if message is None:
@@ -53,7 +52,7 @@ def recognise(batch: Batch, question: Question) -> tuple[TaskLines, tuple[tuple[
         voice = _VOICES[voices[row]]
         if voice is Voice.SERVICE:
             _service_line(batch, row, message, lines, found)
-        else:
+        elif voice is not Voice.KERNEL or kernel.may_matter(message):
             event = SYSTEM[voice](_seen(batch, row, message), batch.fields[row])
             if event is not None:
                 found.append((row, event))

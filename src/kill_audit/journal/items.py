@@ -175,9 +175,7 @@ class Values:
 
     def fields(self, entry: int) -> dict[str, str]:
         """Give the wanted fields of one entry but its message, with the first value of each."""
-        file = self._file
-        at = np.array([entry])
-        cells = file.items(at, int(file.item_counts(at)[0]))[0].tolist()
+        cells = self._file.items_of(entry)
         fields: dict[str, str] = {}
         for offset in cells:
             field = self._parsed.get(offset) or self._parse(offset)
@@ -188,17 +186,17 @@ class Values:
     def _parse(self, offset: int) -> tuple[str, str]:
         """Take an object apart: its field and value, empty where they are not wanted; remember one that is shared."""
         field = "", ""
-        if self._file.sound_data(np.array([offset]))[0]:
+        if self._file.is_data(offset):
             name, _, text = (self.payload(offset) or b"").partition(b"=")
             if name in _NAMES:
                 field = _NAMES[name], decode(text)
-            if self._file.words[offset // 8 + _N_ENTRIES] > 1 and len(self._parsed) < _MOST_PARSED:
+            if self._file.word(offset + 8 * _N_ENTRIES) > 1 and len(self._parsed) < _MOST_PARSED:
                 self._parsed[offset] = field
         return field
 
     def payload(self, offset: int) -> bytes | None:
         """Give the whole text of a sound object, `NAME=value`; None where it cannot be unpacked."""
-        flags = int(self._file.bytes[offset + 1]) & PACKED
+        flags = self._file.map[offset + 1] & PACKED
         raw = self._raw(offset)
         if not flags:
             return raw
@@ -210,13 +208,12 @@ class Values:
     def head(self, offset: int) -> bytes | None:
         """Give at least the first 4,096 bytes of a packed object's text; None where it cannot be unpacked."""
         try:
-            return self._unpacker.head(int(self._file.bytes[offset + 1]) & PACKED, self._raw(offset))
+            return self._unpacker.head(self._file.map[offset + 1] & PACKED, self._raw(offset))
         except PackedError:
             return None
 
     def _raw(self, offset: int) -> bytes:
-        size = int(self._file.words[offset // 8 + 1])
-        return bytes(self._file.map[offset + self._file.payload : offset + size])
+        return bytes(self._file.map[offset + self._file.payload : offset + self._file.word(offset + 8)])
 
 
 class _Kinds:
