@@ -14,8 +14,9 @@ from hypothesis import given
 from builders import EVERYTHING, Journal
 from kill_audit import cache
 from kill_audit.audit import Scan, scan
-from kill_audit.cache import Remembering, cache_directory
+from kill_audit.cache import Remembering
 from kill_audit.entry import Batch, Problem, Question
+from kill_audit.places import cache_directory
 from kill_audit.timeline import Partial
 from test_plain import STORIES, facts, told
 

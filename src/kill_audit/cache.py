@@ -13,7 +13,7 @@ import contextlib
 import os
 import pickle
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
@@ -21,14 +21,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
-import platformdirs
-
 from kill_audit import __version__
 from kill_audit.audit import Each, Scan
 from kill_audit.entry import Question
 from kill_audit.timeline import Partial
 
-OF_THE_SYSTEM: Final = Path("/var/cache/kill-audit")
 MOST_BYTES: Final = 256 << 20
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _READ: Final = ("entry.py", "events.py", "audit.py", "grammar", "timeline", "journal")  # what a partial depends on
@@ -42,22 +39,6 @@ _OWN: Final = ("kill_audit.entry", "kill_audit.events", "kill_audit.timeline.par
 _UNUSABLE: Final = (
     OSError, EOFError, pickle.PickleError, AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError,
 )  # fmt: skip
-
-
-def cache_directory(environ: Mapping[str, str], *, root: bool | None = None) -> Path | None:
-    """Name the folder of what may be lost between runs; None where there is no place for it.
-
-    `$CACHE_DIRECTORY` (systemd.exec(5) sets it for `CacheDirectory=`; of several the first); for root the folder that
-    the service has; else the user's own, by the XDG Base Directory Specification.
-    """
-    if first := environ.get("CACHE_DIRECTORY", "").partition(":")[0]:
-        return Path(first)
-    if os.geteuid() == 0 if root is None else root:
-        return OF_THE_SYSTEM
-    try:
-        return platformdirs.user_cache_path("kill-audit", appauthor=False)
-    except RuntimeError:  # a user without a home, as a service's may be
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

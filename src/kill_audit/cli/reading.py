@@ -219,7 +219,8 @@ def _results_of(asked: Reading, settings: "Settings | None", run_log: "RunLog | 
 
 def _remembering(scans: "Scans") -> "Each":
     """Let what never changes be read once."""
-    from kill_audit.cache import Remembering, cache_directory
+    from kill_audit.cache import Remembering
+    from kill_audit.places import cache_directory
 
     folder = cache_directory(os.environ)
     return scans if folder is None else Remembering(each=scans, folder=folder)

@@ -33,6 +33,7 @@ _SUMMED: Final = {name.encode(): name for name in ("_PID", *ORIGIN_FIELDS, *sort
 _NOTHING: Final = 0
 _A_MESSAGE: Final = -1
 _MOST_PARSED: Final = 50_000
+_MOST_UNPACKED: Final = 4096
 # One number an item says all that is summed up over an entry: its pid, how many pids it has, what else it needs.
 ONE_PID: Final = 1 << 40
 ONE_TELLING: Final = 1 << 46
@@ -71,6 +72,7 @@ class Values:
         self._heads["hash"][0] = ~np.uint64(0)  # no hash of this slot
         self._count = 1
         self._parsed: dict[int, tuple[str, str]] = {}
+        self._unpacked: dict[int, bytes] = {}  # messages' heads, until they are asked for
         self._signs = np.zeros(1024, np.uint64)
         self._tallies = np.zeros(1024, np.int64)
 
@@ -151,6 +153,8 @@ class Values:
                 return _NOTHING
             name, equals, rest = text.partition(b"=")
             if name == b"MESSAGE" and equals:
+                if packed and len(self._unpacked) < _MOST_UNPACKED:
+                    self._unpacked[offset] = text
                 return _A_MESSAGE
             value = self._known[offset] = self._add(_SUMMED[name], rest) if equals and name in _SUMMED else _NOTHING
         return value
@@ -207,6 +211,8 @@ class Values:
 
     def head(self, offset: int) -> bytes | None:
         """Give at least the first 4,096 bytes of a packed object's text; None where it cannot be unpacked."""
+        if offset in self._unpacked:
+            return self._unpacked.pop(offset)
         try:
             return self._unpacker.head(self._file.map[offset + 1] & PACKED, self._raw(offset))
         except PackedError:
