@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kill_audit import when
@@ -248,7 +247,9 @@ class _Tables:
         self.run_log = run_log_of(self._asked, self._settings)
         self.results = _results_of(self._asked, self._settings, self.run_log)
         if self.run_log is not None:
-            import_module("pandas")  # `reconcile` will want it, and there is time now
+            from kill_audit.reconcile import get_ready
+
+            get_ready()
 
 
 # -- running the scans --------------------------------------------------------
