@@ -4,6 +4,11 @@ Property tests take the same examples each time and have no deadline, since mach
 starts a database server or a browser is marked, so that `make quick` can leave it out.
 """
 
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
 
@@ -12,6 +17,14 @@ SERVICES = frozenset({"postgres", "postgres_server", "mariadb", "mariadb_server"
 
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache() -> Iterator[None]:
+    """Keep nothing of a test run in the cache of whoever runs it."""
+    folder = os.environ["CACHE_DIRECTORY"] = tempfile.mkdtemp(prefix="kill-audit-cache-")
+    yield
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from builders import DAY, EVERYTHING, NOON, SECOND, Journal, Manager, Unit, audited, moment, one_by_one
-from kill_audit.audit import examine
+from kill_audit.audit import examine, partials_of
 from kill_audit.deploys import Marked
 from kill_audit.document import Deploy, micros
 from kill_audit.entry import MarkRule
@@ -248,7 +248,7 @@ def restarted(*rules: MarkRule, given: Sequence[Marked] = (), mark: str | None =
         journal.at(at)
         restart(unit, main=main)
     question = replace(EVERYTHING, marks=rules)
-    found = examine([journal.source()], None, question, one_by_one, now=NOON + DAY, marks=given)
+    found = examine(partials_of([journal.source()], question, one_by_one), None, question, now=NOON + DAY, marks=given)
     return [deploy.label for deploy in found.deploys]
 
 
@@ -292,5 +292,5 @@ def test_unit_that_deploys() -> None:
     journal.at(690)
     tool.succeeded()
     question = replace(EVERYTHING, marks=(MarkRule(unit="release.service"),))
-    found = examine([journal.source()], None, question, one_by_one, now=NOON + DAY)
+    found = examine(partials_of([journal.source()], question, one_by_one), None, question, now=NOON + DAY)
     assert [deploy.label for deploy in found.deploys] == ["release.service"]

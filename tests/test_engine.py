@@ -25,6 +25,7 @@ class Item:
     what: str
     name: str = "item"
     fragile: bool = True
+    weight: int = 0
 
 
 def handle(item: Item) -> str:
@@ -64,6 +65,7 @@ _DEEDS: dict[str, Callable[[], str]] = {
     "fail": _fail,
     "large": lambda: "x" * 5_000_000,
     "pid": lambda: str(os.getpid()),
+    "parent": lambda: str(os.getppid()),
     "standard error": lambda: str(Path("/proc/self/fd/2").readlink()),
 }
 
@@ -212,10 +214,9 @@ if __name__ == "__main__":
 """
 
 
-def test_ctrl_c_stops_the_children_at_once(tmp_path: Path) -> None:
-    """KeyboardInterrupt leaves the call, no child survives it, and nothing is printed by any."""
-    script = tmp_path / "program.py"
-    script.write_text(INTERRUPTED)
+def program(script: Path, text: str) -> str:
+    """Run a program of its own, and give what it printed."""
+    script.write_text(text)
     paths = [str(Path(__file__).parent), *sys.path]
     done = subprocess.run(
         [sys.executable, str(script)],
@@ -224,4 +225,56 @@ def test_ctrl_c_stops_the_children_at_once(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert (done.stdout, done.stderr) == ("interrupted 0\n", "")
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_ctrl_c_stops_the_children_at_once(tmp_path: Path) -> None:
+    """KeyboardInterrupt leaves the call, no child survives it, and nothing is printed by any."""
+    assert program(tmp_path / "program.py", INTERRUPTED) == "interrupted 0\n"
+
+
+PARENTS = """
+import os, threading
+from kill_audit import engine
+import test_engine
+
+if __name__ == "__main__":
+    wait = threading.Event()
+    for _ in range({threads}):
+        threading.Thread(target=wait.wait, daemon=True).start()
+    (parent,) = engine.run(test_engine.handle, [test_engine.Item("parent")], on_lost=test_engine.lost)
+    print(parent == str(os.getpid()))
+"""
+
+
+@pytest.mark.parametrize(("threads", "forked"), [(0, True), (1, False)])
+def test_only_a_process_without_other_threads_is_forked(threads: int, forked: bool, tmp_path: Path) -> None:
+    """A fork copies the locks of other threads as they stand; then a fork server makes the children."""
+    assert program(tmp_path / "program.py", PARENTS.format(threads=threads)) == f"{forked}\n"
+
+
+# -- meanwhile ------------------------------------------------------------------
+
+
+def test_something_is_done_while_the_children_work() -> None:
+    """Once, in this process, before any child is waited for."""
+    here: list[int] = []
+    items = [Item("pid"), Item("pid")]
+    engine.run(handle, items, workers=1, meanwhile=lambda: here.append(os.getpid()), on_lost=lost)
+    engine.run(handle, [Item("pid", fragile=False)], meanwhile=lambda: here.append(os.getpid()), on_lost=lost)
+    assert here == [os.getpid()] * 2
+
+
+def test_what_fails_meanwhile_stops_the_children() -> None:
+    """A run log that cannot be opened is told at once, and not when all is read."""
+    with pytest.raises(SourceError, match="no such journal"):
+        engine.run(handle, [Item("hang")], meanwhile=_refuse, on_lost=lost)
+
+
+def test_the_heaviest_item_begins_first() -> None:
+    """So that no worker is left with it at the end; results stand in the items' order all the same."""
+    told: list[str] = []
+    items = [Item("a", name="light", weight=1), Item("b", name="heavy", weight=9), Item("c", name="middle", weight=5)]
+    found = engine.run(handle, items, workers=1, progress=lambda _done, _all, name: told.append(name), on_lost=lost)
+    assert (found, told) == (("a", "b", "c"), ["heavy", "middle", "light"])

@@ -432,3 +432,31 @@ def test_speech_of_a_process() -> None:
     unit.exited(2)
     exits = [event for event in followed(unit.journal).events if isinstance(event, events.ChildExited)]
     assert [exit_.heard_at for exit_ in exits] == [moment(3), None]
+
+
+def test_a_run_received_in_an_earlier_source_is_kept() -> None:
+    """A task that speaks and ends after its journal was rotated: no source has to be read again for it."""
+    unit = Journal().unit()
+    unit.received("t1")
+    first = followed(unit.journal)
+    unit.journal.entries.clear()
+    unit.speaks("t1", 1)
+    unit.succeeded("t1", 1)
+    second = followed(unit.journal)
+    assert [run.task_id for run in second.runs] == ["t1"]
+    assert second_look([first, second]) == {}
+
+
+def test_looking_again_takes_one_sorting_of_all_sources() -> None:
+    """An id that two of many sources finished is asked of both, and of no other."""
+    partials = []
+    for place in range(20):
+        unit = Journal().unit()
+        unit.received(f"own{place}")
+        unit.succeeded(f"own{place}", 1)
+        if place in {3, 11}:
+            unit.received("both")
+            unit.succeeded("both", 1)
+        partials.append(followed(unit.journal))
+    both = frozenset({hash_of("both")})
+    assert second_look(partials) == {3: both, 11: both}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from builders import EVERYTHING, NOON, Journal, Table, Unit, moment, one_by_one
-from kill_audit.audit import examine
+from kill_audit.audit import examine, partials_of
 from kill_audit.document import Document
 from kill_audit.entry import Micros
 from kill_audit.errors import RunLogError
@@ -74,10 +74,9 @@ def quiet(*, received: Sequence[str] = ()) -> Unit:
 def audited(unit: Unit, results: Stored) -> Document:
     """Audit with stored results and an empty run log."""
     found = examine(
-        [unit.journal.source()],
+        partials_of([unit.journal.source()], EVERYTHING, one_by_one),
         Table(oldest_at=None),
         EVERYTHING,
-        one_by_one,
         now=NOON + 86_400_000_000,
         results=results,
     )

@@ -51,16 +51,23 @@ def audit(
 ) -> Document:
     """Find every killed run in the sources, reconcile it with the run log, and write the report's document.
 
-    The arguments are those of `examine`.
+    Args:
+        sources: read once each, and those that must be looked at again a second time.
+        run_log: the app's run log, or None.
+        question: the window and the units.
+        each: runs `scan` over (source, question) pairs and returns the results in their order.
+        now: see `examine`, as for the others.
+        settings: acknowledgement settings by task name, where the user states them.
+        settle: how old a death must be before a missing row is called missing, microseconds.
     """
-    return report.report(examine(sources, run_log, question, each, now=now, settings=settings, settle=settle))
+    partials = partials_of(sources, question, each)
+    return report.report(examine(partials, run_log, question, now=now, settings=settings, settle=settle))
 
 
 def examine(
-    sources: Sequence[Source],
+    partials: Sequence[Partial],
     run_log: RunLog | None,
     question: Question,
-    each: Each,
     *,
     now: Micros,
     settings: Mapping[str, TaskSettings] | None = None,
@@ -70,13 +77,12 @@ def examine(
     deploy_gap: Micros = deploys.JOINED_WITHIN,
     marks: Sequence[deploys.Marked] = (),
 ) -> report.Findings:
-    """Find every killed run in the sources and reconcile it with the run log.
+    """Find every killed run in what the sources say, and reconcile it with the run log.
 
     Args:
-        sources: read once each, and those that must be looked at again a second time.
+        partials: what `partials_of` gives.
         run_log: the app's run log, or None.
         question: the window and the units.
-        each: runs `scan` over (source, question) pairs and returns the results in their order.
         now: the moment at which the run log is read, microseconds since the epoch.
         settings: acknowledgement settings by task name, where the user states them.
         results: Celery's own result table, or None.
@@ -85,7 +91,7 @@ def examine(
         deploy_gap: how far apart two stops may lie and still belong to one deploy, microseconds.
         marks: deploys that a file of marks tells of.
     """
-    history = timeline.join(partials_of(sources, question, each))
+    history = timeline.join(partials)
     unread: tuple[str, ...] = ()
     if results is not None:
         history, unread = reconcile.named_by_results(history, results, question)

@@ -4,7 +4,7 @@ Rules of this file: it knows journald's fields (systemd.journal-fields(7)) and n
 Times are microseconds since the epoch, UTC, as journald keeps them (`__REALTIME_TIMESTAMP`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
@@ -63,7 +63,8 @@ class Batch:
     `origin`: index into `origins`. `message`: text with invalid UTF-8 as backslash escapes, None where the source has
     no text for it (`journalctl -o json` without `--all` prints null). `cursor`: `__CURSOR`, or for text `FILE:LINE`.
     `fields`: every other field of an entry that the readers keep (see `DETAIL_FIELDS`), as text.
-    `raw`: messages as bytes as well, where the source has them so; no row is in two parts of it, and some are in none.
+    `raw`: gives the messages of some rows (ascending) as bytes, where the source has them so; no row is in two parts
+    of its answer, and some may be in none.
     """
 
     realtime: Sequence[Micros]
@@ -74,7 +75,7 @@ class Batch:
     message: Sequence[str | None]
     cursor: Sequence[str]
     fields: Sequence[Mapping[str, str]]
-    raw: tuple[RawMessages, ...] = ()
+    raw: "Callable[[npt.NDArray[np.int64]], Iterable[RawMessages]] | None" = None
 
     def __len__(self) -> int:
         """The number of entries."""

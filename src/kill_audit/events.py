@@ -4,10 +4,10 @@ Rules of this file: no causes, no patterns. `grammar` makes these, `timeline` an
 Every event keeps where it was seen, so that every claim can point at its journal entry.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,21 @@ class Coded(Sequence[str]):
         return self.words[code] if code >= 0 else ""
 
 
+class TaskRow(NamedTuple):
+    """One of `TaskLines`."""
+
+    row: int
+    kind: Line
+    task_id: str
+    id_hash: int
+    task_name: str
+    process: str
+    number: float
+
+
+_LINES = {int(line): line for line in Line}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskLines:
     """The task lines of a batch as columns, in its order.
@@ -95,6 +110,14 @@ class TaskLines:
     task_name: Coded
     process: Coded
     number: npt.NDArray[np.float64]
+
+    def rows(self, places: npt.NDArray[np.int64]) -> Iterator[TaskRow]:
+        """Give some of the lines one by one."""
+        columns = (column[places].tolist() for column in (self.row, self.kind, self.id_hash, self.number))
+        for place, row, kind, id_hash, number in zip(places.tolist(), *columns, strict=True):
+            yield TaskRow(
+                row, _LINES[kind], self.task_id[place], id_hash, self.task_name[place], self.process[place], number
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,13 @@
 """Time kill-audit beside the programs that people use instead, on journals with planted kills.
 
-usage: python -m tests.bench [N=1000000] [ROUNDS=3] [SETS=pure,mixed,regular,table] [ONLY=word,word] [ROWS=20000000]
+usage: python -m tests.bench [N=1000000] [ROUNDS=3] [SETS=pure,mixed,regular,window,streams,table] [ONLY=word,word]
+           [ROWS=20000000]
 
 Journals are built once and kept (KILL_AUDIT_BENCH, else /var/tmp/kill-audit-bench). In each round every program runs
-once, in turn; times are medians, and ratios are medians of the rounds' ratios. The regular set has a fifth of the
-entries. ONLY names the programs to run, by the words of the table. The set `table` is a report on a PostgreSQL table
-of ROWS rows, with the plans of its questions; its making takes minutes, and it is kept too.
+once, in turn; times are medians, and ratios are medians of the rounds' ratios. The regular and the stream set have a
+fifth of the entries; `window` asks for the last tenth of the pure set, beside all its files and beside its own alone.
+ONLY names the programs to run, by the words of the table. The set `table` is a report on a PostgreSQL table of ROWS
+rows, with the plans of its questions; its making takes minutes, and it is kept too.
 """
 
 import json
@@ -14,12 +16,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 from . import table
-from .build import UNITS, Built, build, mixed, pure, utc, words
+from .build import STREAMS, UNITS, Built, build, mixed, pure, stream_of, utc, words
 from .measure import Cost, run
 
 _WORD: Final = "WorkerLostError"
@@ -44,15 +47,37 @@ class Program:
     name: str
     command: Callable[[Built], list[str]]
     ours: bool = False
+    sets: tuple[str, ...] = ("pure", "mixed", "regular")
 
 
-def _report(built: Built, *more: str) -> list[str]:
-    since, until = (utc(at) for at in (built.recipe.since, built.until))
+def _report(built: Built, *more: str, files: Sequence[Path] | None = None, since: int | None = None) -> list[str]:
+    begin, end = utc(built.recipe.since if since is None else since), utc(built.until)
     return [
-        sys.executable, "-m", "kill_audit", "report", "--utc", "--quiet", "--exit-zero", "-S", since, "-U", until,
+        sys.executable, "-m", "kill_audit", "report", "--utc", "--quiet", "--exit-zero", "-S", begin, "-U", end,
         "--lead-in", "0s", "--run-log", f"sqlite:///{built.run_log}", "-o", "json", "-w", _target(), *more,
-        *words(built.files),
+        *words(built.files if files is None else files),
     ]  # fmt: skip
+
+
+def _last_tenth(built: Built, *, alone: bool) -> list[str]:
+    since = built.until - (built.until - built.recipe.since) // 10
+    files = [path for path in built.files if not alone or _last_entry(path) >= since]
+    return _report(built, "--no-cache", files=files, since=since)
+
+
+def _printed(built: Built, *, form: str) -> list[str]:
+    return ["journalctl", "--quiet", "--no-pager", "--all", "-o", form, *words(built.files)]
+
+
+def _of_stream(built: Built, *, form: str) -> list[str]:
+    return _report(built, "--no-cache", files=[stream_of(built, form)])
+
+
+def _last_entry(path: Path) -> int:
+    """Read from a journal file's header when its last entry was written (docs/JOURNAL_FILE_FORMAT.md of systemd)."""
+    with path.open("rb") as file:
+        file.seek(192)
+        return int.from_bytes(file.read(8), "little")
 
 
 def _target() -> str:
@@ -62,8 +87,9 @@ def _target() -> str:
 _UNIT: Final = ("-u", "celery@*")
 _CAT: Final = ("journalctl", "--quiet", "--no-pager", "-o", "cat", "--grep", _WORD)
 PROGRAMS: Final = (
-    Program(name="kill-audit", command=_report, ours=True),
-    Program(name="kill-audit -u", command=lambda built: _report(built, *_UNIT), ours=True),
+    Program(name="kill-audit", command=lambda built: _report(built, "--no-cache"), ours=True),
+    Program(name="kill-audit -u", command=lambda built: _report(built, "--no-cache", *_UNIT), ours=True),
+    Program(name="kill-audit again", command=_report, ours=True),
     Program(name="journalctl -u --grep", command=lambda built: [*_CAT, *_UNIT, *words(built.files)]),
     Program(name="journalctl --grep", command=lambda built: [*_CAT, *words(built.files)]),
     Program(
@@ -72,6 +98,16 @@ PROGRAMS: Final = (
     ),
     Program(name="systemd-python loop", command=lambda built: [sys.executable, "-c", _LOOP, *map(str, built.files)]),
     Program(name="grep -c", command=lambda built: ["sh", "-c", _GREP, _WORD, *map(str, built.files)]),
+    Program(name="behind older files", command=partial(_last_tenth, alone=False), sets=("window",)),
+    Program(name="alone", command=partial(_last_tenth, alone=True), sets=("window",)),
+    *(
+        program
+        for form in STREAMS
+        for program in (
+            Program(name=f"journalctl {form}", command=partial(_printed, form=form), sets=("streams",)),
+            Program(name=f"kill-audit {form}", command=partial(_of_stream, form=form), sets=("streams",), ours=True),
+        )
+    ),
 )
 
 
@@ -89,19 +125,23 @@ TARGETS: Final = {
         Target(ours="kill-audit", other="journalctl -u --grep", most=0.15),
         Target(ours="kill-audit", other="journalctl --grep", most=0.75),
         Target(ours="kill-audit", other="grep -c", most=4.0),
+        Target(ours="kill-audit again", other="kill-audit", most=0.2),
     ),
     "mixed": (
         Target(ours="kill-audit -u", other="journalctl -u --grep", most=0.30),
         Target(ours="kill-audit", other="journalctl --grep", most=0.45),
     ),
     "regular": (),
+    "window": (Target(ours="behind older files", other="alone", most=1.2),),
+    "streams": tuple(Target(ours=f"kill-audit {form}", other=f"journalctl {form}", most=1.0) for form in STREAMS),
 }
 _MOST_MIB: Final = 300
 
 
 def main(arguments: Sequence[str]) -> int:
     """Build, run, print, compare; give 1 if a target is missed or a kill is not found as planted."""
-    options = {"N": "1000000", "ROUNDS": "3", "SETS": "pure,mixed,regular,table", "ONLY": "", "ROWS": str(table.ROWS)}
+    sets = "pure,mixed,regular,window,streams,table"
+    options = {"N": "1000000", "ROUNDS": "3", "SETS": sets, "ONLY": "", "ROWS": str(table.ROWS)}
     for word in arguments:
         name, equals, value = word.partition("=")
         if name not in options or not equals:
@@ -109,14 +149,18 @@ def main(arguments: Sequence[str]) -> int:
             return 2
         options[name] = value
     entries, rounds = int(options["N"]), int(options["ROUNDS"])
-    recipes = {"pure": pure(entries), "mixed": mixed(entries), "regular": pure(entries // 5, compact=False)}
+    few = entries // 5
+    recipes = {
+        "pure": pure(entries), "mixed": mixed(entries), "regular": pure(few, compact=False), "window": pure(entries),
+        "streams": pure(few),
+    }  # fmt: skip
     only = options["ONLY"].split(",") if options["ONLY"] else [program.name for program in PROGRAMS]
-    programs = [program for program in PROGRAMS if program.name in only]
     good = True
     for name in options["SETS"].split(","):
         if name == "table":
             good &= table.compare(int(options["ROWS"]))
         else:
+            programs = [program for program in PROGRAMS if program.name in only and name in program.sets]
             good &= _compare(name, build(recipes[name]), programs, rounds)
     return 0 if good else 1
 
@@ -124,6 +168,8 @@ def main(arguments: Sequence[str]) -> int:
 def _compare(name: str, built: Built, programs: Sequence[Program], rounds: int) -> bool:
     costs: dict[str, list[Cost]] = {program.name: [] for program in programs}
     good = True
+    if "kill-audit again" in costs:  # what was read once, before any time counts
+        run(_report(built))
     for _ in range(rounds):
         for program in programs:
             cost = run(program.command(built), sample=program.ours)

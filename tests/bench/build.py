@@ -127,6 +127,20 @@ def build(recipe: Recipe) -> Built:
     )
 
 
+STREAMS: Final = ("export", "json")
+
+
+def stream_of(built: Built, form: str) -> Path:
+    """Give what `journalctl -o FORM` prints of a journal, printed once."""
+    path = built.recipe.folder / f"stream.{form}"
+    if not path.exists():
+        command = ["journalctl", "--quiet", "--no-pager", "--all", "-o", form, *words(built.files)]
+        with path.with_suffix(".new").open("wb") as file:
+            subprocess.run(command, stdout=file, check=True)
+        path.with_suffix(".new").rename(path)
+    return path
+
+
 def _make(recipe: Recipe) -> None:
     begun = time.monotonic()
     host = Host("web1", recipe.seed, _boots(recipe))

@@ -43,7 +43,9 @@ def run(command: Sequence[str], *, sample: bool = False) -> Cost:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     before = os.times()
     begun = time.monotonic()
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, env=_environment()
+    )
     sampler = _Sampler(child.pid)
     if sample:
         sampler.start()
@@ -59,6 +61,11 @@ def run(command: Sequence[str], *, sample: bool = False) -> Cost:
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return Cost(wall_s=wall, cpu_s=cpu, peaks=sampler.peaks, status=status)
+
+
+def _environment() -> dict[str, str]:
+    """Let Python keep what it compiled, as it does where a program is installed."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _reap() -> None:

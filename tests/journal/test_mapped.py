@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zstandard
 from hypothesis import given, settings
@@ -17,17 +18,21 @@ from hypothesis import strategies as st
 from journal_entries import EVERYTHING, RECORDINGS, REMOTE, Entry, export_entry, sorted_out
 
 from kill_audit.entry import DETAIL_FIELDS, Batch, Question
-from kill_audit.journal import mapped, open_sources, read_by
+from kill_audit.journal import items, mapped, open_sources, read_by
 from kill_audit.journal.choosing import Reader, read_journal, why_not_by_columns
 from kill_audit.journal.columns import ORIGIN_FIELDS
+from kill_audit.journal.export import read_export
 from kill_audit.journal.layout import JournalFile, UnmappableError
 from kill_audit.journal.mapped import MappedJournal
 from kill_audit.journal.native import read_native
+from kill_audit.journal.opening import unpacked
 from kill_audit.journal.unpacking import MOST_BYTES, PackedError, Unpacker
 
 pytestmark = pytest.mark.journal
 
 EXPORT = RECORDINGS[0].read_bytes()
+DATA = Path(__file__).parents[1] / "data"
+JOURNALS = DATA / "journals"
 LAYOUTS = pytest.mark.parametrize(
     "environment",
     [
@@ -53,6 +58,12 @@ def write(export: bytes, path: Path, **environment: str) -> Path:
     return path
 
 
+def unpacked_recording(name: str) -> bytes:
+    """A recording's journal in Journal Export Format."""
+    with unpacked(str(DATA / "recordings" / name / "journal.export.zst")) as (file, _):
+        return file.read()
+
+
 def by_columns(path: Path, question: Question = EVERYTHING) -> list[Entry]:
     """Read a file by columns; there must be no problem."""
     entries, problems = sorted_out(MappedJournal(str(path)).batches(question))
@@ -76,6 +87,31 @@ def test_recordings(recording: Path, environment: Mapping[str, str], tmp_path: P
     """Every recording reads the same, column by column, in every layout."""
     journal = write(recording.read_bytes(), tmp_path / "x.journal", **environment)
     assert by_columns(journal) == by_libsystemd(journal) != []
+
+
+@pytest.mark.parametrize(("name", "flag"), [("lz4", 2), ("xz", 1)])
+def test_packed_as_older_systemd_did(name: str, flag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of systemd 257 with texts packed by LZ4 and XZ (tests/data/journals/make.sh) say what they were made of."""
+    packed = (JOURNALS / f"{name}.journal.zst").read_bytes()
+    journal = tmp_path / "x.journal"
+    journal.write_bytes(zstandard.ZstdDecompressor().decompressobj().decompress(packed))
+    assert JournalFile(str(journal)).header.flags & flag
+    taken: set[tuple[int, bytes]] = set()
+    unpack = Unpacker.whole
+
+    def whole(self: Unpacker, flags: int, packed: bytes) -> bytes:
+        taken.add((flags, packed))
+        return unpack(self, flags, packed)
+
+    monkeypatch.setattr(Unpacker, "whole", whole)
+    entries = by_columns(journal)
+    assert {flags for flags, _ in taken} == {flag}
+    export, _ = sorted_out(read_export(io.BytesIO(unpacked_recording("celery-5.7/json_logs")), EVERYTHING))
+    assert [(one.realtime, one.message, one.pid) for one in entries] == [
+        (one.realtime, one.message, one.pid) for one in export
+    ]
+    assert sum(len(one.message or "") > 512 for one in entries) == len(taken) == 2
+    assert entries == by_libsystemd(journal)
 
 
 NAMES = st.sampled_from(
@@ -113,11 +149,12 @@ def test_any_fields(
 
 
 def test_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where blocks and batches end changes nothing."""
+    """Where blocks and batches end, and which entries' heads share a place, changes nothing."""
     export = b"".join(path.read_bytes() for path in RECORDINGS[:4])
     journal = write(export, tmp_path / "x.journal")
     whole = by_columns(journal)
     monkeypatch.setattr(mapped, "_BLOCK", 5)
+    monkeypatch.setattr(items, "_HEAD_BITS", 1)
     monkeypatch.setattr(mapped, "BATCH_ENTRIES", 12)
     batches = [batch for batch in MappedJournal(str(journal)).batches(EVERYTHING) if isinstance(batch, Batch)]
     assert {len(batch) for batch in batches[:-1]} == {12}
@@ -146,7 +183,8 @@ def test_texts_as_bytes(tmp_path: Path) -> None:
     (batch,) = MappedJournal(str(journal)).batches(EVERYTHING)
     assert isinstance(batch, Batch)
     shown: dict[int, str] = {}
-    for part in batch.raw:
+    assert batch.raw is not None
+    for part in batch.raw(np.arange(len(batch))):
         for row, start, length in zip(part.rows.tolist(), part.start.tolist(), part.length.tolist(), strict=True):
             shown[row] = part.buffer[start : start + length].tobytes().decode("utf-8", "backslashreplace")
     assert shown == {row: text for row, text in enumerate(batch.message) if text is not None}

@@ -29,6 +29,20 @@ COMMANDS = {
 }
 """The verbs, and the module whose `command` answers each."""
 
+SUMMARIES = {
+    "report": "Report the killed task runs of a window.",
+    "show": "Show everything about one kill.",
+    "accept": "Accept findings as known, so that they fail no report.",
+    "collect": "Keep findings in the ledger, before the journal loses them.",
+    "mail": "Mail the summary of the last week.",
+    "schedule": "Run collect and mail by a timer.",
+    "deploys": "List the deploy windows, and what each killed.",
+    "units": "List the units that are Celery workers.",
+    "doctor": "Check that kills can be found here, and say how to fix it.",
+    "init": "Write a commented kill-audit.toml from what is found here.",
+}
+"""What the list of the verbs says of each: the command's own short help, here without its module."""
+
 
 class _Commands(click.Group):
     """Loads a command's module only when it is named, so that `--help` stays quick."""
@@ -41,6 +55,11 @@ class _Commands(click.Group):
         del ctx
         command = find(cmd_name)
         return None if command is None else configured(cmd_name, command, find)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
 
 
 def find(name: str) -> click.Command | None:

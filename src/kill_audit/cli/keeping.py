@@ -9,6 +9,7 @@ import click
 
 from kill_audit.cli.completion import files
 from kill_audit.cli.options import Reading
+from kill_audit.places import LEDGER, state_directory
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -52,10 +53,10 @@ def from_ledger(document: "Document", asked: Reading, place: str | None) -> "Doc
     Raises:
         LedgerError: the ledger that was named cannot be read.
     """
+    if asked.boot is not None or (place is None and not _is_kept()):
+        return document
     from kill_audit.ledger import LedgerError
 
-    if asked.boot is not None:
-        return document
     try:
         ledger = ledger_of(asked, place)
         return document if ledger is None else completed(document, ledger, asked.zone)
@@ -65,6 +66,12 @@ def from_ledger(document: "Document", asked: Reading, place: str | None) -> "Doc
         if not asked.quiet:
             click.echo(f"kill-audit: warning: without the ledger: {error.message}", err=True)
         return document
+
+
+def _is_kept() -> bool:
+    """Whether there may be a ledger at the usual place: to look there loads SQLAlchemy."""
+    folder = state_directory(os.environ)
+    return folder is None or (folder / LEDGER).exists()
 
 
 def completed(document: "Document", ledger: "Ledger", zone: "dt.tzinfo") -> "Document":

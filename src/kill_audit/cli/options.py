@@ -35,6 +35,7 @@ class Reading:
     assume_year: int | None = None
     utc: bool = False
     reader: str = "auto"
+    no_cache: bool = False
     quiet: bool = False
     verbose: bool = False
     settle: str | None = None
@@ -107,6 +108,11 @@ _PLACES = (
         default="auto",
         show_default=True,
         help="What reads .journal files: columns, libsystemd, or auto (libsystemd what columns cannot).",
+    ),
+    click.option(
+        "--no-cache",
+        is_flag=True,
+        help="Read every file anew: neither use nor keep what earlier runs made of archived journal files.",
     ),
     click.option("--utc", is_flag=True, help="Understand and show times in UTC."),
     click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr."),

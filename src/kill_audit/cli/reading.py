@@ -1,5 +1,6 @@
 """From options to a document: opens what they name, runs the scans, and tells how far it is."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from kill_audit.errors import UsageError
 if TYPE_CHECKING:
     import datetime as dt
 
-    from kill_audit.audit import Scan
+    from kill_audit.audit import Each, Scan
     from kill_audit.config import Settings
     from kill_audit.deploys import Marked
     from kill_audit.document import Document
@@ -58,7 +59,7 @@ def _informed(document: "Document", asked: Reading) -> "Document":
 
 def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | None" = None) -> "Findings":
     """Examine the evidence, as the options and the configuration (`settings`) say."""
-    from kill_audit.audit import examine
+    from kill_audit.audit import examine, partials_of
 
     known: dict[str, Any] = {}
     question = evidence.question
@@ -70,14 +71,16 @@ def findings_of(asked: Reading, evidence: Evidence, *, settings: "Settings | Non
             "deploy_gap": settings.deploy_gap,
             "marks": _marks(settings, evidence.now, asked.zone),
         }
-    run_log = run_log_of(asked, settings)
+    tables = _Tables(asked, settings)
+    scans = Scans(quiet=asked.quiet, meanwhile=tables.open)
+    partials = partials_of(evidence.sources, question, scans if asked.no_cache else _remembering(scans))
+    tables.open()
     return examine(
-        evidence.sources,
-        run_log,
+        partials,
+        tables.run_log,
         question,
-        Scans(quiet=asked.quiet),
         now=evidence.now,
-        results=_results_of(asked, settings, run_log),
+        results=tables.results,
         settle=settle_of(asked, settings),
         **{name: value for name, value in known.items() if value is not None},
     )
@@ -213,6 +216,42 @@ def _results_of(asked: Reading, settings: "Settings | None", run_log: "RunLog | 
     return open_results(asked.results, **settings.for_results(asked.results, table=asked.results_table))
 
 
+def _remembering(scans: "Scans") -> "Each":
+    """Let what never changes be read once."""
+    from kill_audit.cache import Remembering
+    from kill_audit.places import cache_directory
+
+    folder = cache_directory(os.environ)
+    return scans if folder is None else Remembering(each=scans, folder=folder)
+
+
+class _Tables:
+    """The app's run log and Celery's result table, opened while the journals are read: what opens them is heavy."""
+
+    def __init__(self, asked: Reading, settings: "Settings | None") -> None:
+        self._asked = asked
+        self._settings = settings
+        self._is_open = False
+        self.run_log: RunLog | None = None
+        self.results: Results | None = None
+
+    def open(self) -> None:
+        """Open them, if they are not open.
+
+        Raises:
+            KillAuditError: one cannot be opened.
+        """
+        if self._is_open:
+            return
+        self._is_open = True
+        self.run_log = run_log_of(self._asked, self._settings)
+        self.results = _results_of(self._asked, self._settings, self.run_log)
+        if self.run_log is not None:
+            from kill_audit.reconcile import get_ready
+
+            get_ready()
+
+
 # -- running the scans --------------------------------------------------------
 
 
@@ -221,6 +260,7 @@ class Scans:
     """Runs scans side by side (`audit.Each`); a scan whose process died is a source that could not be read."""
 
     quiet: bool = False
+    meanwhile: Callable[[], None] | None = None
 
     def __call__(self, function: "Callable[[Scan], Partial]", items: "Sequence[Scan]") -> "Sequence[Partial]":
         """Give the results in the order of the items."""
@@ -236,6 +276,7 @@ class Scans:
                 _Unpacked(function),
                 [_Item(item) for item in items],
                 progress=bar.step,
+                meanwhile=self.meanwhile,
                 on_lost=lambda item, reason: lost(item.name, reason),
             )
         finally:
@@ -277,6 +318,10 @@ class _Item(Generic[_I]):
     @property
     def fragile(self) -> bool:
         return bool(getattr(self.item[0], "fragile", True))
+
+    @property
+    def weight(self) -> float:
+        return float(getattr(self.item[0], "weight", 0))
 
 
 class _Unpacked(Generic[_I, _R]):

@@ -5,17 +5,19 @@ become rows of columns, never an object each. Everything else worth knowing beco
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from kill_audit import events
-from kill_audit.entry import Batch, Origin, Question
+from kill_audit.entry import Batch, Origin, Question, RawMessages
 from kill_audit.events import MAX_TEXT, Seen, TaskLines
 from kill_audit.grammar import celery, kernel, systemd
 from kill_audit.grammar.frequent import sure_lines
 from kill_audit.grammar.gathered import Gathered
 from kill_audit.grammar.voice import Voice, voice_of
+from kill_audit.grammar.windows import REACH
 
 SYSTEM: Mapping[Voice, Callable[[Seen, Mapping[str, str]], events.Event | None]] = {
     Voice.MANAGER: systemd.manager,
@@ -32,19 +34,17 @@ SYSTEM: Mapping[Voice, Callable[[Seen, Mapping[str, str]], events.Event | None]]
 def recognise(batch: Batch, question: Question) -> tuple[TaskLines, tuple[tuple[int, events.Event], ...]]:
     """Recognise a batch: its task lines as columns, and its events with their rows, both in the batch's order.
 
-    Where the batch has its messages as bytes, lines that surely say a frequent thing, or nothing, never become text.
+    Services' lines are looked at as bytes first; those that surely say a frequent thing, or nothing, are done with.
     """
     voices = _voices(batch, question)
     asked = voices != _NUMBERS[Voice.OTHER]
     lines = Gathered()
     found: list[tuple[int, events.Event]] = []
-    for raw in batch.raw:
-        services = np.flatnonzero(voices[raw.rows] == _NUMBERS[Voice.SERVICE])
-        rows = raw.rows[services]
-        sure = sure_lines(raw.buffer, raw.start[services], raw.length[services])
-        asked[rows[sure.which]] = False
-        asked[rows[sure.silent]] = False
-        lines.add_sure(rows, sure, raw.buffer)
+    for raw in (batch.raw or partial(_joined, batch))(np.flatnonzero(voices == _NUMBERS[Voice.SERVICE])):
+        sure = sure_lines(raw.buffer, raw.start, raw.length)
+        asked[raw.rows[sure.which]] = False
+        asked[raw.rows[sure.silent]] = False
+        lines.add_sure(raw.rows, sure, raw.buffer)
     for row in np.flatnonzero(asked).tolist():
         message = batch.message[row]
         if message is None:
@@ -52,11 +52,26 @@ def recognise(batch: Batch, question: Question) -> tuple[TaskLines, tuple[tuple[
         voice = _VOICES[voices[row]]
         if voice is Voice.SERVICE:
             _service_line(batch, row, message, lines, found)
-        else:
+        elif voice is not Voice.KERNEL or kernel.may_matter(message):
             event = SYSTEM[voice](_seen(batch, row, message), batch.fields[row])
             if event is not None:
                 found.append((row, event))
     return lines.taken(), tuple(found)
+
+
+_WORTH_JOINING = 64  # lines; fewer are asked for one by one
+
+
+def _joined(batch: Batch, rows: npt.NDArray[np.int64]) -> tuple[RawMessages, ...]:
+    """Put messages that a batch has as text into one buffer of bytes."""
+    if len(rows) < _WORTH_JOINING:
+        return ()
+    messages = [batch.message[row] for row in rows.tolist()]
+    there = np.array([message is not None for message in messages], np.bool_)
+    texts = [message.encode("utf-8", "surrogatepass") for message in messages if message is not None]
+    length = np.fromiter(map(len, texts), np.int64, len(texts))
+    buffer = np.frombuffer(b"".join((*texts, bytes(REACH))), np.uint8)
+    return (RawMessages(buffer=buffer, rows=rows[there], start=np.cumsum(length) - length, length=length),)
 
 
 _VOICES = tuple(Voice)

@@ -107,6 +107,11 @@ KERNEL = table(
 )
 
 
+def may_matter(text: str) -> bool:
+    """Whether a kernel line is one of those that are read; most are not."""
+    return KERNEL.find(text[: events.MAX_TEXT]) is not None
+
+
 def kernel(seen: Seen) -> events.Event | None:
     """Recognise a kernel line."""
     found = KERNEL.find(seen.text)

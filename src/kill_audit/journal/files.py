@@ -17,6 +17,7 @@ from kill_audit.errors import SourceError
 from kill_audit.journal.choosing import Reader, read_journal, why_not_by_columns
 from kill_audit.journal.export import read_export
 from kill_audit.journal.jsonlines import read_json
+from kill_audit.journal.layout import ARCHIVED, Header, UnmappableError
 from kill_audit.journal.opening import HEAD_BYTES, Kind, kind_of, unpacked
 from kill_audit.journal.text import read_text
 
@@ -30,6 +31,16 @@ MAY_READ: Final = "run it as root, or: sudo usermod -aG systemd-journal $USER (a
 _NO_PERMISSION: Final = Problem(
     code="no-permission", detail="this user may not read it; members of the group systemd-journal (or adm) may"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting:
+    """An archived journal file, told from every other by its header (with its id), and what reads it."""
+
+    header: Header
+    size: int
+    reader: Reader
+    entries: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +62,28 @@ class FileSource:
     def fragile(self) -> bool:
         """Whether reading it may end the process: libsystemd aborts on some damaged files."""
         return self.kind is Kind.JOURNAL and self.reader is not Reader.COLUMNS
+
+    @property
+    def weight(self) -> int:
+        """How much there is to read: bytes."""
+        try:
+            return Path(self.path).stat().st_size
+        except OSError:
+            return 0
+
+    @property
+    def lasting(self) -> "Lasting | None":
+        """What the file is for good: journald has archived it, and writes to it no more; None for every other file."""
+        if self.kind is not Kind.JOURNAL or self.unpack_in is not None:
+            return None
+        try:
+            with Path(self.path).open("rb") as file:
+                header, size = Header.read(file.fileno()), os.fstat(file.fileno()).st_size
+        except (OSError, UnmappableError):
+            return None
+        if header.state != ARCHIVED:
+            return None
+        return Lasting(header=header, size=size, reader=self.reader, entries=header.entries)
 
     def described(self) -> str:
         """Say what it holds and what reads it: `journal file, by columns`."""

@@ -1,8 +1,9 @@
 """What the items of entries say: the fields of millions of entries, each distinct DATA object taken apart once.
 
 Nearly all items of an entry are objects that many entries share (the unit, the host, the program); what is its own is
-its message and perhaps a time stamp. `Values.look_up` knows the shared ones by their offsets, through a table that is
-indexed by a hash of the offset, and looks at the rest as columns: which are messages, which are wanted, which are not.
+its message and perhaps a time stamp, which are written last and therefore lie last. So `Values.look_up` takes the last
+few items of each entry apart from all before them, its head, and knows a head again by a hash of its offsets. It knows
+single objects that are shared by their offsets, and looks at the rest as columns: which are messages, which wanted.
 
 Rules of this file: it knows DATA objects and which fields are wanted, and nothing of batches.
 """
@@ -20,12 +21,19 @@ from kill_audit.journal.unpacking import PackedError, Unpacker
 
 _SLOT_BITS: Final = 17
 _MIX: Final = np.uint32(2_654_435_769)  # Knuth's multiplicative hashing: 2**32 over the golden ratio
+_OWN: Final = 2  # items of an entry that are looked at by themselves
+_HEAD_BITS: Final = 12
+_HEAD: Final = np.dtype([
+    ("hash", np.uint64), ("sign", np.uint64), ("tally", np.int64), ("message", np.int64),
+    ("packed", np.bool_), ("damaged", np.bool_),
+])  # fmt: skip
 _MESSAGE: Final = int.from_bytes(b"MESSAGE=", "little")
 _NAMES: Final = {name.encode(): name for name in WANTED_FIELDS if name != "MESSAGE"}
 _SUMMED: Final = {name.encode(): name for name in ("_PID", *ORIGIN_FIELDS, *sorted(TELLING_FIELDS))}
 _NOTHING: Final = 0
 _A_MESSAGE: Final = -1
 _MOST_PARSED: Final = 50_000
+_MOST_UNPACKED: Final = 4096
 # One number an item says all that is summed up over an entry: its pid, how many pids it has, what else it needs.
 ONE_PID: Final = 1 << 40
 ONE_TELLING: Final = 1 << 46
@@ -55,12 +63,16 @@ class Values:
     def __init__(self, file: JournalFile) -> None:
         self._file = file
         self._unpacker = Unpacker()
-        self._dice = np.random.default_rng(int.from_bytes(file.header.file_id[:8], "little"))
+        self._dice = np.random.default_rng()  # nobody who writes entries can foresee which sums are equal
         self._known: dict[int, int] = {}  # offset -> value; only wanted fields, which have few values
         self._slots = np.zeros(1 << _SLOT_BITS, np.uint32)  # offset / 8
         self._slot_values = np.zeros(1 << _SLOT_BITS, np.int32)
+        self._factors = self._dice.integers(1, 1 << 64, 1024, np.uint64) | np.uint64(1)
+        self._heads = np.zeros(1 << _HEAD_BITS, _HEAD)
+        self._heads["hash"][0] = ~np.uint64(0)  # no hash of this slot
         self._count = 1
         self._parsed: dict[int, tuple[str, str]] = {}
+        self._unpacked: dict[int, bytes] = {}  # messages' heads, until they are asked for
         self._signs = np.zeros(1024, np.uint64)
         self._tallies = np.zeros(1024, np.int64)
 
@@ -68,6 +80,41 @@ class Values:
 
     def look_up(self, cells: npt.NDArray[Any]) -> Looked:
         """Look at the items of a block of entries, an array of offsets of shape (entries, items)."""
+        count = cells.shape[1] - _OWN
+        if not 0 < count <= len(self._factors):
+            return self._look(cells)
+        heads = self._heads_of(cells[:, :count])
+        last = self._look(cells[:, count:])
+        row = np.flatnonzero(heads["message"])
+        return Looked(
+            sign=heads["sign"] + last.sign,
+            tally=heads["tally"] + last.tally,
+            row=np.concatenate([row, last.row]),
+            offset=np.concatenate([heads["message"][row], last.offset]),
+            packed=np.concatenate([heads["packed"][row], last.packed]),
+            damaged=np.concatenate([np.flatnonzero(heads["damaged"]), last.damaged]),
+        )
+
+    def _heads_of(self, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Say what heads of entries say, each as a `_HEAD`."""
+        hashes = cells.astype(np.uint64) @ self._factors[: cells.shape[1]]
+        slots = (hashes >> np.uint64(64 - _HEAD_BITS)).astype(np.intp)
+        heads = self._heads[slots]
+        new = np.flatnonzero(heads["hash"] != hashes)
+        if len(new):
+            distinct, first, where = np.unique(hashes[new], return_index=True, return_inverse=True)
+            looked = self._look(cells[new[first]])
+            met = np.zeros(len(distinct), _HEAD)
+            met["hash"], met["sign"], met["tally"] = distinct, looked.sign, looked.tally
+            row = looked.row[::-1]  # of several messages the first counts: it is written last
+            met["message"][row], met["packed"][row] = looked.offset[::-1], looked.packed[::-1]
+            met["damaged"][looked.damaged] = True
+            heads[new] = met[where]
+            self._heads[slots[new[first]]] = met
+        return heads
+
+    def _look(self, cells: npt.NDArray[Any]) -> Looked:
+        """Look at items one by one."""
         places = (cells >> cells.dtype.type(3)).astype(np.uint32, copy=False)
         slots = (places * _MIX) >> np.uint32(32 - _SLOT_BITS)
         values = self._slot_values[slots]
@@ -106,6 +153,8 @@ class Values:
                 return _NOTHING
             name, equals, rest = text.partition(b"=")
             if name == b"MESSAGE" and equals:
+                if packed and len(self._unpacked) < _MOST_UNPACKED:
+                    self._unpacked[offset] = text
                 return _A_MESSAGE
             value = self._known[offset] = self._add(_SUMMED[name], rest) if equals and name in _SUMMED else _NOTHING
         return value
@@ -130,9 +179,7 @@ class Values:
 
     def fields(self, entry: int) -> dict[str, str]:
         """Give the wanted fields of one entry but its message, with the first value of each."""
-        file = self._file
-        at = np.array([entry])
-        cells = file.items(at, int(file.item_counts(at)[0]))[0].tolist()
+        cells = self._file.items_of(entry)
         fields: dict[str, str] = {}
         for offset in cells:
             field = self._parsed.get(offset) or self._parse(offset)
@@ -143,17 +190,17 @@ class Values:
     def _parse(self, offset: int) -> tuple[str, str]:
         """Take an object apart: its field and value, empty where they are not wanted; remember one that is shared."""
         field = "", ""
-        if self._file.sound_data(np.array([offset]))[0]:
+        if self._file.is_data(offset):
             name, _, text = (self.payload(offset) or b"").partition(b"=")
             if name in _NAMES:
                 field = _NAMES[name], decode(text)
-            if self._file.words[offset // 8 + _N_ENTRIES] > 1 and len(self._parsed) < _MOST_PARSED:
+            if self._file.word(offset + 8 * _N_ENTRIES) > 1 and len(self._parsed) < _MOST_PARSED:
                 self._parsed[offset] = field
         return field
 
     def payload(self, offset: int) -> bytes | None:
         """Give the whole text of a sound object, `NAME=value`; None where it cannot be unpacked."""
-        flags = int(self._file.bytes[offset + 1]) & PACKED
+        flags = self._file.map[offset + 1] & PACKED
         raw = self._raw(offset)
         if not flags:
             return raw
@@ -164,14 +211,15 @@ class Values:
 
     def head(self, offset: int) -> bytes | None:
         """Give at least the first 4,096 bytes of a packed object's text; None where it cannot be unpacked."""
+        if offset in self._unpacked:
+            return self._unpacked.pop(offset)
         try:
-            return self._unpacker.head(int(self._file.bytes[offset + 1]) & PACKED, self._raw(offset))
+            return self._unpacker.head(self._file.map[offset + 1] & PACKED, self._raw(offset))
         except PackedError:
             return None
 
     def _raw(self, offset: int) -> bytes:
-        size = int(self._file.words[offset // 8 + 1])
-        return bytes(self._file.map[offset + self._file.payload : offset + size])
+        return bytes(self._file.map[offset + self._file.payload : offset + self._file.word(offset + 8)])
 
 
 class _Kinds:
@@ -189,7 +237,8 @@ class _Kinds:
         self.message = plain & (first == _MESSAGE) & room
         self.shared = self.sound & (words[at + _N_ENTRIES] > 1)
         self.wanted = np.zeros(len(offsets), np.bool_)
-        maybe = np.flatnonzero(plain & ~self.message & _is_one_of(first, _FIRST_WORDS))
+        maybe = np.flatnonzero(plain & ~self.message)
+        maybe = maybe[_is_one_of(first[maybe], _FIRST_WORDS)]
         if len(maybe):
             second = words[np.minimum(begin[maybe] + 1, last)]
             self.wanted[maybe] = _is_named(first[maybe], second, _NAME_WORDS)

@@ -10,6 +10,7 @@ process (SIGBUS).
 
 import mmap
 import os
+import struct
 import sys
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,6 +31,8 @@ ARCHIVED: Final = 2
 DATA, ENTRY, ENTRY_ARRAY = 1, 3, 6  # types of objects
 PACKED: Final = 7  # an object's flags for XZ, LZ4 and ZSTD
 ITEMS: Final = 64  # where an entry's items begin in it
+_WORD: Final = struct.Struct("<Q")
+_HALVES, _PAIRS = struct.Struct("<I"), struct.Struct("<QQ")  # an entry's items, compact and regular
 _HEADER_BYTES: Final = 208  # what every version has
 _ARRAY_ITEMS: Final = 24
 _OBJECT_HEADER: Final = 16
@@ -198,7 +201,26 @@ class JournalFile:
             return rows.view(np.uint32).reshape(-1, count)
         return rows.view(np.uint64).reshape(-1, count, 2)[:, :, 0]
 
+    def items_of(self, entry: int) -> list[int]:
+        """Give the items of one (sound) entry."""
+        count = (self.word(entry + 8) - ITEMS) // self.item_size
+        numbers = _HALVES if self.compact else _PAIRS
+        return [
+            item[0] for item in numbers.iter_unpack(self.map[entry + ITEMS : entry + ITEMS + count * self.item_size])
+        ]
+
     # -- data ---------------------------------------------------------------
+
+    def word(self, offset: int) -> int:
+        """Give the number of eight bytes at an offset."""
+        (number,) = _WORD.unpack_from(self.map, offset)
+        return int(number)
+
+    def is_data(self, offset: int) -> bool:
+        """Tell whether a DATA object of a possible size lies at an offset."""
+        if offset % 8 or not self.header.size <= offset <= self.end - self.payload or self.map[offset] != DATA:
+            return False
+        return self.payload <= self.word(offset + 8) <= self.end - offset
 
     def sound_data(self, offsets: Offsets) -> Flags:
         """Tell of each offset whether a DATA object of a possible size lies there."""

@@ -1,7 +1,8 @@
 """One `.journal` file by columns: its entries and items as numpy arrays over the mapped file, without libsystemd.
 
 Numbers become columns at once. Texts stay where they lie: a batch's messages, cursors and other fields are sequences
-that make a text when it is asked for, and `raw` shows the messages' bytes to whoever can do without a text. Every
+that make a text when it is asked for, and `raw` shows the messages' bytes to whoever can do without a text; what is
+packed is unpacked only then. Every
 entry is read and masked by its own time; nothing is sought, as clocks step back (systemd issue 43805).
 
 What is damaged in a way that leaves the entries' order unknown, or has a feature that is not known here, is for
@@ -9,7 +10,9 @@ libsystemd to read; a damaged entry is a problem, and the others are read.
 """
 
 import struct
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar, overload
 
 import numpy as np
@@ -30,7 +33,8 @@ from kill_audit.journal.layout import ONLINE, JournalFile, Offsets
 from kill_audit.journal.unpacking import UNPACKED_AT_ONCE
 
 _BLOCK: Final = 8192  # entries looked at together, so that their items stay in the processor's cache
-_MOST_UNPACKED: Final = 32 << 20  # a batch is handed on early when its packed texts are large
+_MOST_UNPACKED: Final = 8 << 20  # bytes of packed texts that are shown at once
+_MARGIN_BYTES: Final = 256  # behind unpacked texts, so that whoever looks at the last may look behind it as well
 _PREFIX: Final = len(b"MESSAGE=")
 _ENTRY: Final = struct.Struct("<QQQ16sQ")  # seqnum, realtime, monotonic, boot_id, xor_hash; behind the object's header
 _ORIGIN_BITS: Final = 12
@@ -159,8 +163,6 @@ class _Rows:
 
     def _reset(self) -> None:
         self._blocks: list[_Block] = []
-        self._unpacked = bytearray()
-        self._packed: list[tuple[int, int, int]] = []  # row, start and length in `_unpacked`
         self._size = 0
 
     def __len__(self) -> int:
@@ -169,7 +171,7 @@ class _Rows:
     @property
     def full(self) -> bool:
         """Whether the batch has to be taken before more is added."""
-        return self._size >= BATCH_ENTRIES or len(self._unpacked) > _MOST_UNPACKED
+        return self._size >= BATCH_ENTRIES
 
     def add(self, entries: Offsets) -> None:
         """Add a block of entries."""
@@ -181,8 +183,6 @@ class _Rows:
                 self._look(block, rows, count)
         block.code = self._origin_codes(block.sign, entries)
         self.damaged += int(block.damaged.sum())
-        for row in np.flatnonzero(block.packed).tolist():
-            self._unpack(self._size + row, int(block.message[row]))
         self._blocks.append(block)
         self._size += len(entries)
 
@@ -194,13 +194,6 @@ class _Rows:
         first = rows[looked.row][::-1]  # of several messages the first counts: it is written last
         block.message[first] = looked.offset[::-1]
         block.packed[first] = looked.packed[::-1]
-
-    def _unpack(self, row: int, offset: int) -> None:
-        """Keep the bytes of a packed message, if they are all in the part that is unpacked at once."""
-        head = self._values.head(offset)
-        if head is not None and len(head) < UNPACKED_AT_ONCE:
-            self._packed.append((row, len(self._unpacked), len(head) - _PREFIX))
-            self._unpacked += head[_PREFIX:]
 
     def take(self, origins: tuple[Origin, ...]) -> Batch:
         """Hand over the rows as a batch, and begin the next."""
@@ -224,21 +217,38 @@ class _Rows:
             message=_Lazy(len(entries), _Messages(values, message)),
             cursor=_Lazy(len(entries), _Cursors(self._file, entries)),
             fields=_Lazy(len(entries), details),
-            raw=tuple(self._raw(message, packed)),
+            raw=partial(_raw, self._file, values, message, packed),
         )
         self._reset()
         return batch
 
-    def _raw(self, message: Offsets, packed: npt.NDArray[np.bool_]) -> Iterator[RawMessages]:
-        file = self._file
-        plain = np.flatnonzero((message > 0) & ~packed)
-        begin = message[plain] + file.payload + _PREFIX
-        end = message[plain] + file.words[message[plain] // 8 + 1].astype(np.int64)
-        yield RawMessages(buffer=file.bytes, rows=plain, start=begin, length=end - begin)
-        if self._packed:
-            rows, start, length = np.array(self._packed, np.int64).T
-            buffer = np.frombuffer(bytes(self._unpacked), np.uint8)
-            yield RawMessages(buffer=buffer, rows=rows, start=start, length=length)
+
+def _raw(
+    file: JournalFile,
+    values: Values,
+    message: Offsets,
+    packed: npt.NDArray[np.bool_],
+    rows: npt.NDArray[np.int64],
+) -> Iterator[RawMessages]:
+    """Show the messages of some rows as bytes: plain ones where they lie, packed ones some megabytes at a time."""
+    plain = rows[(message[rows] > 0) & ~packed[rows]]
+    begin = message[plain] + file.payload + _PREFIX
+    end = message[plain] + file.words[message[plain] // 8 + 1].astype(np.int64)
+    yield RawMessages(buffer=file.bytes, rows=plain, start=begin, length=end - begin)
+    waiting = deque(rows[packed[rows]].tolist())
+    while waiting:
+        unpacked, found = bytearray(), []
+        while waiting and len(unpacked) < _MOST_UNPACKED:
+            row = waiting.popleft()
+            head = values.head(int(message[row]))
+            if head is not None and len(head) < UNPACKED_AT_ONCE:  # else there may be more of it
+                found.append((row, len(unpacked), len(head) - _PREFIX))
+                unpacked += head[_PREFIX:]
+        places = np.array(found, np.int64).reshape(-1, 3).T
+        unpacked += bytes(_MARGIN_BYTES)
+        yield RawMessages(
+            buffer=np.frombuffer(bytes(unpacked), np.uint8), rows=places[0], start=places[1], length=places[2]
+        )
 
 
 class _Block:

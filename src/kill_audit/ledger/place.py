@@ -15,28 +15,21 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-import platformdirs
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import NullPool
 
-from kill_audit import database
+from kill_audit import database, places
 from kill_audit.errors import RunLogError
 from kill_audit.ledger.failures import LedgerError
 
-FILE_NAME: Final = "ledger.sqlite3"
-OF_THE_SYSTEM: Final = Path("/var/lib/kill-audit")
 BUSY_S: Final = 30
 CONNECT_S: Final = 10
 
 
 def state_directory(environ: Mapping[str, str], *, root: bool | None = None) -> Path:
-    """Name the folder of what is kept between runs.
-
-    `$STATE_DIRECTORY` (systemd.exec(5) sets it for `StateDirectory=`; of several the first); for root the folder that
-    the service has, so that `sudo kill-audit report` finds what the timer collected; else the user's own, by the XDG
-    Base Directory Specification.
+    """Name the folder of what is kept between runs (see `places`).
 
     Args:
         environ: the environment.
@@ -45,22 +38,18 @@ def state_directory(environ: Mapping[str, str], *, root: bool | None = None) -> 
     Raises:
         LedgerError: the user has no home.
     """
-    if first := environ.get("STATE_DIRECTORY", "").partition(":")[0]:
-        return Path(first)
-    if os.geteuid() == 0 if root is None else root:
-        return OF_THE_SYSTEM
-    try:
-        return platformdirs.user_state_path("kill-audit", appauthor=False)
-    except RuntimeError:  # a user without a home, as a service's may be
+    found = places.state_directory(environ, root=root)
+    if found is None:
         raise LedgerError(
             "this user has no home directory to keep the ledger in",
             hint="set STATE_DIRECTORY, or name a place with --ledger",
-        ) from None
+        )
+    return found
 
 
 def usual_place(environ: Mapping[str, str]) -> Path:
     """Name the SQLite file that is the ledger when none is named."""
-    return state_directory(environ) / FILE_NAME
+    return state_directory(environ) / places.LEDGER
 
 
 def locate(text: str | None, environ: Mapping[str, str]) -> URL:

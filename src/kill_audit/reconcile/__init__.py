@@ -24,7 +24,7 @@ from kill_audit.entry import Micros, Question
 from kill_audit.errors import RunLogError, RunLogGoneError
 from kill_audit.reconcile.clock import Clock, clock_of, skew_s
 from kill_audit.reconcile.ghosts import Ghost, ghosts_of
-from kill_audit.reconcile.matching import Attempt, Matches, attempts_of, by_ids, by_names, without_rows
+from kill_audit.reconcile.matching import Attempt, Matches, attempts_of, by_ids, by_names, get_ready, without_rows
 from kill_audit.reconcile.naming import named_by_results
 from kill_audit.reconcile.rows import (
     SETTLE,
@@ -54,6 +54,7 @@ __all__ = [
     "StoredResult",
     "Twice",
     "Verdict",
+    "get_ready",
     "named_by_results",
     "reconcile",
 ]

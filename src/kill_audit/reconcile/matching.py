@@ -179,6 +179,11 @@ def best_first(pairs: Sequence[Pair], tolerance: Micros) -> Matches:
     return Matches(row_of=row_of, torn=frozenset(torn))
 
 
+def get_ready() -> None:
+    """Import what is heavy here, while there is time: the journals are still being read."""
+    import pandas as pd  # noqa: F401, PLC0415 - see `_near`
+
+
 def _near(pairs: Sequence[Pair], tolerance: Micros) -> Iterator[Pair]:
     """Give the pairs within the tolerance, the best first."""
     import pandas as pd  # noqa: PLC0415 - heavy, and only needed where there are rows

@@ -257,6 +257,10 @@ class SqlRunLog:
             time = started
         condition = sa.and_(task_id.is_not(None), self._has_state(State.DONE), *bounds)
         self._source.refuse_scan(condition, what="the ids that finished more than once", index=time)
+        if not self._source.is_big and self._columns.task_id in self._source.table.leading:
+            # Its index alone tells the few ids that have several rows at all; without, each row is looked up.
+            several = sa.select(task_id).group_by(task_id).having(sa.func.count() > 1)
+            condition = sa.and_(task_id.in_(several), condition)
         often = sa.select(task_id).where(condition).group_by(task_id).having(sa.func.count() > 1)
         cells = self._source.database.run(lambda connection: connection.execute(often).scalars().all())
         return [found for cell in cells if (found := self._ids.text(cell)) is not None]

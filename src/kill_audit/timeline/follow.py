@@ -2,7 +2,8 @@
 
 Rules of this file:
 1. A run is cancelled only when nothing about it can matter later: one receipt, one end, in one unit's run, and no
-   pool process of its worker died in between. Everything doubtful is kept for `join`.
+   pool process of its worker died in between. Everything doubtful is kept for `join`, and a run whose receipt must be
+   in another source.
 2. A receipt is not a start. Nothing here decides that a run began, or that it was killed.
 3. It knows nothing of causes, windows or databases.
 """
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from kill_audit import events
 from kill_audit.entry import Batch, Micros, Origin, Problem, Question
-from kill_audit.events import ENDINGS, Event, Line, TaskLines
+from kill_audit.events import ENDINGS, Event, Line, TaskLines, TaskRow
 from kill_audit.grammar.celery import is_child
 from kill_audit.grammar.ids import hash_of
 from kill_audit.timeline.alive import SignsOfLife, Stream
@@ -87,7 +88,8 @@ class Follower:
         self._runtimes: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
         self._multi: set[tuple[Group, str]] = set()
         self._vouched = True
-        # Of the batch that is being followed: its plain runs, what else its lines show, and the row gone through.
+        # Of the batch at hand: its origins' groups, its plain runs, what else its lines show, the row gone through.
+        self._own: list[Group | None]
         self._catch: CatchUp
         self._signs: SignsOfLife
         self._row: int
@@ -101,20 +103,20 @@ class Follower:
     def feed(self, batch: Batch, lines: TaskLines, found: tuple[tuple[int, Event], ...]) -> None:
         """Follow a batch; `lines` and `found` are what the grammar recognised in it."""
         self._measure(batch)
-        groups = [self._own_group(origin) for origin in batch.origins]
+        self._own = [self._own_group(origin) for origin in batch.origins]
         told = (row for row, event in found if isinstance(event, events.WorkerEvent))
-        sorted_out = sort_out(batch, lines, groups, told, self._met())
+        sorted_out = sort_out(batch, lines, self._own, told, self._met())
+        self._finished.expect(lines.id_hash[sorted_out.others])
         self._catch = CatchUp(batch, lines, sorted_out.tracks, self._segment)
-        self._signs = SignsOfLife(batch, lines, groups)
+        self._signs = SignsOfLife(batch, lines, self._own)
         for segment in self._current.values():
             self._catch.watch(segment, [due for due, _ in segment.waiting])
         place = 0
-        for line in sorted_out.others.tolist():
-            row = int(lines.row[line])
-            while place < len(found) and found[place][0] <= row:
+        for line in lines.rows(sorted_out.others):
+            while place < len(found) and found[place][0] <= line.row:
                 self._event(batch, *found[place])
                 place += 1
-            self._line(batch, lines, line)
+            self._line(batch, line)
         for row, event in found[place:]:
             self._event(batch, row, event)
         self._catch.finish()
@@ -143,11 +145,12 @@ class Follower:
         if not len(batch):
             return
         origin, at = np.asarray(batch.origin, np.int64), np.asarray(batch.realtime, np.int64)
-        for code in np.unique(origin).tolist():
+        order = np.argsort(origin, kind="stable")
+        codes, begin, counts = np.unique(origin[order], return_index=True, return_counts=True)
+        firsts, lasts = np.minimum.reduceat(at[order], begin), np.maximum.reduceat(at[order], begin)
+        for code, first, last, count in zip(*map(np.ndarray.tolist, (codes, firsts, lasts, counts)), strict=True):
             of = batch.origins[code]
             self._vouched &= of.vouched
-            times = at[origin == code]
-            first, last, count = int(times.min()), int(times.max()), len(times)
             key = (of.host, of.machine_id or of.host, of.boot_id or "", of.unit)
             known = self._stretches.setdefault(key, [first, last, 0])
             known[:] = [min(known[0], first), max(known[1], last), known[2] + count]
@@ -157,15 +160,16 @@ class Follower:
 
         None where journald vouches for the line and nothing tells whose it is: anybody may have written it.
         """
-        origin = batch.origins[batch.origin[row]]
-        group = self._group_named(origin)
-        if origin.stream_id is not None:
-            key = (group.boot, batch.pid[row], origin.stream_id)
-            if origin.unit is None:
-                first, whose = self._signs.streams.get(key, (row, group))
-                return whose if first < row else self._streams.get(key)
-            self._streams[key] = group
-        return group if origin.unit is not None or not origin.vouched else None
+        code = batch.origin[row]
+        group, origin = self._own[code], batch.origins[code]
+        if origin.stream_id is None:
+            return group
+        stream = (origin.boot_id or "", batch.pid[row], origin.stream_id)
+        if group is None:
+            first, whose = self._signs.streams.get(stream, (row, None))
+            return whose if first < row else self._streams.get(stream)
+        self._streams[stream] = group
+        return group
 
     def _group_named(self, origin: Origin) -> Group:
         group = self._groups.get(origin)
@@ -268,8 +272,8 @@ class Follower:
 
     # -- task lines --------------------------------------------------------
 
-    def _line(self, batch: Batch, lines: TaskLines, line: int) -> None:
-        row, kind, process = int(lines.row[line]), Line(int(lines.kind[line])), lines.process[line]
+    def _line(self, batch: Batch, line: TaskRow) -> None:
+        row, kind, task_id, task_hash, name, process, number = line
         group, at, pid = self._group(batch, row), batch.realtime[row], batch.pid[row]
         if group is None:
             return
@@ -281,13 +285,12 @@ class Follower:
         if kind is Line.HEARD:
             self._busy[group, process] = at
             return
-        task_id, name, number = lines.task_id[line], lines.task_name[line], float(lines.number[line])
         mark = mark_of(batch, row)
-        task_hash = int(lines.id_hash[line])
         if kind is Line.RECEIVED or kind is Line.WAITING:
             self._received(group, pid, mark, task_id, task_hash, name, number if kind is Line.WAITING else None)
         elif kind is Line.SPOKE or kind is Line.ACCEPTED:
-            self._spoke(group, pid, mark, task_id, name, process, int(number) if kind is Line.ACCEPTED else None)
+            accepted = int(number) if kind is Line.ACCEPTED else None
+            self._spoke(group, pid, mark, task_id, task_hash, name, process, accepted)
         elif kind in ENDINGS:
             runtime = number if kind is Line.SUCCEEDED and number else None
             end = End(
@@ -300,7 +303,7 @@ class Follower:
                 process=process,
                 runtime_s=runtime,
             )
-            self._ended(end, countdown=number if kind is Line.RETRIED else 0.0)
+            self._ended(end, task_hash, countdown=number if kind is Line.RETRIED else 0.0)
 
     def _received(
         self, group: Group, pid: int, mark: Mark, task_id: str, task_hash: int, name: str, due_s: float | None
@@ -354,13 +357,20 @@ class Follower:
         self._catch.watch(segment, (due,))
 
     def _spoke(
-        self, group: Group, pid: int, mark: Mark, task_id: str, name: str, process: str, accepted_pid: int | None
+        self,
+        group: Group,
+        pid: int,
+        mark: Mark,
+        task_id: str,
+        task_hash: int,
+        name: str,
+        process: str,
+        accepted_pid: int | None,
     ) -> None:
         if process and accepted_pid is None:
             self._busy[group, process] = mark.at
         runs = [run for run in self._open.get(task_id, ()) if run.facts["group"] == group and run.end is None]
         if not runs:
-            task_hash = hash_of(task_id)
             if task_hash in self._finished:  # a signal handler may log after the task's end
                 return
             run = OpenRun(
@@ -380,12 +390,11 @@ class Follower:
             facts.setdefault("spoke_pid", (pid or None) if own else None)
             facts.setdefault("spoke_process", process if own else "")
 
-    def _ended(self, end: End, *, countdown: float) -> None:
+    def _ended(self, end: End, task_hash: int, *, countdown: float) -> None:
         if end.process:
             self._busy.pop((end.group, end.process), None)
         if end.runtime_s is not None:
             self._runtimes[end.group.unit, end.task_name][runtime_bucket(end.runtime_s)] += 1
-        task_hash = hash_of(end.task_id)
         runs = self._open.get(end.task_id, [])
         here = [run for run in runs if run.facts["group"] == end.group and run.end is None]
         run = self._whose(end, here, alone=len(runs) == 1)
@@ -449,12 +458,12 @@ class Follower:
         runs.remove(run)
         if not runs:
             del self._open[end.task_id]
-        if end.kind is Line.RETRIED and cancel and not run.witness:
-            self._retried[run.hash] += run.hash not in self._keep
-        if not cancel or run.witness or run.hash in self._keep:
+        if segment is None or not cancel or run.witness or run.hash in self._keep:
             self._kept.append(run)
-        elif segment is not None:
-            segment.recent.append((self._row, run))
+            return
+        segment.recent.append((self._row, run))
+        if end.kind is Line.RETRIED:
+            self._retried[run.hash] += 1
 
     # -- the result --------------------------------------------------------
 

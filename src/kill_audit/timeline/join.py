@@ -20,6 +20,7 @@ from kill_audit.grammar.ids import hash_of
 from kill_audit.timeline.adoption import adopted
 from kill_audit.timeline.deaths import Blind, Death, Elsewhere, IdleExit, Spared, deaths_of
 from kill_audit.timeline.echoes import without_echoes
+from kill_audit.timeline.hashes import Hashed, among
 from kill_audit.timeline.lives import (
     SECOND,
     Boots,
@@ -85,24 +86,31 @@ def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
     source an id may finish twice. A hash may match by chance, so a match only asks for a second reading.
     """
     wanted: dict[int, frozenset[int]] = {}
-    open_hashes = [np.unique(np.fromiter(map(hash_of, _unsettled_ids(partial)), np.uint64)) for partial in partials]
+    shown = [_shown(partial) for partial in partials]
+    times_shown = Counter(one for few in shown for one in few)
+    several = _in_several([partial.finished for partial in partials], shown)
     for place, partial in enumerate(partials):
-        asked = set(partial.repeated)
-        shown = {hash_of(run.task_id) for run in partial.runs} | {hash_of(end.task_id) for end in partial.ends}
-        for other, opened in enumerate(open_hashes):
-            if other != place:
-                asked.update(set(map(int, opened)) & partial.retried.keys())
-                for found in (opened, partials[other].finished):
-                    asked.update(int(one) for one in np.intersect1d(partial.finished, found, assume_unique=True))
-        asked -= shown - partial.repeated
+        elsewhere = {one for one in partial.retried if times_shown[one] > (one in shown[place])}
+        elsewhere.update(several[among(several, partial.finished)].tolist())
+        asked = partial.repeated | (elsewhere - shown[place])
         if asked:
-            wanted[place] = frozenset(asked)
+            wanted[place] = asked
     return wanted
 
 
-def _unsettled_ids(partial: Partial) -> Iterator[str]:
-    yield from (run.task_id for run in partial.runs)
-    yield from (end.task_id for end in partial.ends)
+def _shown(partial: Partial) -> frozenset[int]:
+    """Give the hashes of the ids that a partial names."""
+    return frozenset(map(hash_of, (*(run.task_id for run in partial.runs), *(end.task_id for end in partial.ends))))
+
+
+def _in_several(finished: Sequence[Hashed], shown: Sequence[frozenset[int]]) -> Hashed:
+    """Find the hashes that several sources finished or show, by one sorting of all."""
+    if not finished:
+        return np.empty(0, np.uint64)
+    more = [np.array(sorted(few), np.uint64) for few in shown]
+    met = [*finished, *(few[~among(few, many)] for few, many in zip(more, finished, strict=True))]
+    every = np.sort(np.concatenate(met))
+    return np.unique(every[1:][every[1:] == every[:-1]])
 
 
 def overlapping(partials: Sequence[Partial]) -> tuple[tuple[int, ...], ...]:
