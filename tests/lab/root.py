@@ -4,7 +4,6 @@ It holds systemd, Redis, RabbitMQ, PostgreSQL, one virtual environment for each 
 kill-audit needs besides itself.
 """
 
-import fcntl
 import hashlib
 import inspect
 import os
@@ -12,6 +11,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 import tomllib
@@ -20,9 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from .locks import locked
+
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
-LOCK = Path("/run/lock/kill-audit-lab")
+LOCKED = PROJECT / "requirements.lock"
 SUITE = "bookworm"
 PACKAGES = (
     "ca-certificates",
@@ -107,23 +109,29 @@ def obstacles() -> list[str]:
     missing = sorted(package for tool, package in tools.items() if not shutil.which(tool))
     if missing:
         found.append(f"it needs: apt-get install {' '.join(missing)}")
-    if "overlay" not in Path("/proc/filesystems").read_text() and subprocess.call(["modprobe", "-q", "overlay"]):
-        found.append("the kernel has no overlayfs")
+    if not found:
+        found += _mount_obstacles()
     return found
+
+
+def _mount_obstacles() -> list[str]:
+    """Try what a container needs: a file system on top of another, where the lab keeps its files."""
+    if not Path("/dev/kmsg").exists():
+        return ["there is no /dev/kmsg"]
+    cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache(), prefix="trial-") as folder:
+        lower, upper = Path(folder, "lower"), Path(folder, "upper")
+        lower.mkdir()
+        try:
+            with overlaid(Path(folder, "root"), lower, upper=upper):
+                return []
+        except LabError as error:
+            return [str(error)]
 
 
 def cache() -> Path:
     """Return the folder that the lab keeps between runs."""
     return Path(os.environ.get("KILL_AUDIT_LAB_CACHE", "/var/tmp/kill-audit-lab"))  # noqa: S108  kept, and only root's
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Wait until no other lab runs on this machine, and keep others waiting meanwhile."""
-    LOCK.parent.mkdir(parents=True, exist_ok=True)
-    with LOCK.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def pythons() -> dict[str, Path | None]:
@@ -140,36 +148,64 @@ def available() -> tuple[Celery, ...]:
     return tuple(celery for celery in CELERIES if celery.python in pythons())
 
 
-def layers() -> tuple[Path, Path]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """A folder that is made once of its recipe. `make` fills it."""
+
+    name: str
+    recipe: Sequence[str]
+    make: Callable[[Path], None]
+
+    @property
+    def folder(self) -> Path:
+        """Where it is kept: another recipe has another folder."""
+        digest = hashlib.sha256("\0".join(self.recipe).encode()).hexdigest()
+        return cache() / f"{self.name}-{digest[:12]}"
+
+    def build(self) -> None:
+        """Make it, unless it is there, in the place of the one of an earlier recipe."""
+        if self.folder.exists():
+            return
+        for old in cache().glob(f"{self.name}-*"):
+            shutil.rmtree(old)
+        building = cache() / f"building-{self.name}"
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir()
+        self.make(building)
+        building.rename(self.folder)
+
+
+@contextmanager
+def layers() -> Iterator[tuple[Path, Path]]:
     """Return the layers of the root, the uppermost first: what kill-audit needs, and all else.
 
-    Each is made if there is none of its recipe yet, which takes minutes. Call it with the lab's lock held.
+    They stay as they are meanwhile. What is missing is made first, which takes minutes.
     """
-    celeries = available()
-    pins = [celery.requirements.read_text() for celery in celeries]
-    base = _layer(f"root-{SUITE}", (*PACKAGES, *MASKED, *DISABLED, PREPARE, *pins, *BUILDERS), _build)
+    wanted = _layers()
+    kept = cache() / "layers.lock"
+    while True:
+        # Another lab, of another recipe, may have put its own in their place between the two locks.
+        with locked(kept, shared=True):
+            if all(layer.folder.exists() for layer in wanted):
+                base, audit = wanted
+                yield audit.folder, base.folder
+                return
+        with locked(kept):
+            for layer in wanted:
+                layer.build()
+
+
+def _layers() -> tuple[Layer, Layer]:
+    pins = [celery.requirements.read_text() for celery in available()]
+    recipe = (*PACKAGES, *MASKED, *DISABLED, PREPARE, *pins, *BUILDERS)
+    base = Layer(name=f"root-{SUITE}", recipe=recipe, make=_build)
     wanted = _audit_requirements()
 
     def add_audit(layer: Path) -> None:
-        with overlaid(layer.with_suffix(".root"), base, upper=layer) as root:
-            _install(root, AUDIT_VENV, "3.11", wanted)
+        with overlaid(layer.with_suffix(".root"), base.folder, upper=layer) as root:
+            _install(root, AUDIT_VENV, "3.11", wanted, f"--constraint={LOCKED}")
 
-    return _layer("kill-audit", (base.name, *wanted), add_audit), base
-
-
-def _layer(name: str, recipe: Sequence[str], make: Callable[[Path], None]) -> Path:
-    digest = hashlib.sha256("\0".join(recipe).encode()).hexdigest()
-    folder = cache() / f"{name}-{digest[:12]}"
-    if not folder.exists():
-        cache().mkdir(parents=True, exist_ok=True)
-        for old in cache().glob(f"{name}-*"):
-            shutil.rmtree(old)
-        building = cache() / f"building-{name}"
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir()
-        make(building)
-        building.rename(folder)
-    return folder
+    return base, Layer(name="kill-audit", recipe=(base.folder.name, *wanted, LOCKED.read_text()), make=add_audit)
 
 
 @contextmanager

@@ -1,12 +1,15 @@
-"""Boots the lab's machine and plays scenarios on it, one after the other in one boot."""
+"""Boots a machine of its own for each lab, and plays scenarios on it, one after the other in one boot."""
 
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
+from . import cgroups
 from .container import Container
-from .root import Celery, alone, cache, layers, overlaid, unmount
+from .locks import KERNEL, abandoned, locked
+from .root import Celery, cache, layers, overlaid, unmount
 from .scenario import Scenario
 from .stage import Stage
 from .truth import Truth, collect
@@ -14,30 +17,49 @@ from .truth import Truth, collect
 
 @contextmanager
 def laboratory() -> Iterator[Stage]:
-    """Boot a machine with fresh files, once no other lab runs; it and its files are gone afterwards."""
-    folder = cache() / "machine"
-    with alone():
-        unmount(folder / "root")  # of a lab that was killed
-        shutil.rmtree(folder, ignore_errors=True)
-        with overlaid(folder / "root", *layers(), upper=folder / "files") as root:
-            (root / "etc/machine-id").unlink(missing_ok=True)
-            (root / "etc/machine-id").write_text(f"{uuid.uuid4().hex}\n")
-            container = Container(root, folder / "console.log")
-            try:
-                container.boot()
-                yield Stage(container=container)
-            finally:
-                container.stop()
-        shutil.rmtree(folder)
+    """Boot a machine with fresh files; it and its files are gone afterwards."""
+    with layers() as kept, _folder() as folder, overlaid(folder / "root", *kept, upper=folder / "files") as root:
+        (root / "etc/machine-id").unlink(missing_ok=True)
+        (root / "etc/machine-id").write_text(f"{uuid.uuid4().hex}\n")
+        container = Container(folder.name, root, folder / "console.log")
+        try:
+            container.boot()
+            yield Stage(container=container)
+        finally:
+            container.stop()
 
 
 @contextmanager
 def play(stage: Stage, celery: Celery, scenario: Scenario) -> Iterator[Truth]:
     """Play one scenario; inside, its workers, databases and journal are as it left them."""
-    stage.clear()
-    stage.set(celery, options=scenario.options, settings=scenario.settings, environment=scenario.environment)
-    try:
-        scenario.act(stage)
-        yield collect(stage, scenario)
-    finally:
+    with locked(KERNEL, shared=not scenario.kernel_speaks):
         stage.clear()
+        stage.set(celery, options=scenario.options, settings=scenario.settings, environment=scenario.environment)
+        try:
+            scenario.act(stage)
+            yield collect(stage, scenario)
+        finally:
+            stage.clear()
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """Make a folder for one machine, named like it; what labs that were killed have left behind is taken away first."""
+    machines = cache() / "machines"
+    folder = machines / f"kill-audit-lab-{uuid.uuid4().hex[:8]}"
+    with ExitStack() as held:
+        with locked(machines / "lock"):
+            for left in machines.glob("*/"):
+                if abandoned(left / "lock"):
+                    _take_away(left)
+            held.enter_context(locked(folder / "lock"))
+        try:
+            yield folder
+        finally:
+            _take_away(folder)
+
+
+def _take_away(folder: Path) -> None:
+    cgroups.remove(folder.name)
+    unmount(folder / "root")
+    shutil.rmtree(folder)

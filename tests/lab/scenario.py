@@ -18,7 +18,8 @@ class Scenario:
     `environment`: of the worker, and of the app that sends its tasks. `celeries`: those it is played with.
     `coverage`: the report's verdict on the evidence. `nameable`: whether the journal can name the tasks. `reading`:
     the options that a report needs to see its journal. `evidence`: files, besides the journal, that have to be read.
-    `quick`: one of the few in `make test`.
+    `kernel_speaks`: whether the kernel writes lines about it, which every container of this host hears. `quick`: one of
+    the few in `make test`.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Scenario:
     nameable: bool = True
     reading: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+    kernel_speaks: bool = False
     quick: bool = False
 
     def cause_for(self, run: Run) -> str:

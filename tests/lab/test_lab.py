@@ -20,20 +20,22 @@ from .scenarios import SCENARIOS
 from .stage import Stage
 from .truth import Truth
 
-pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
+pytestmark = pytest.mark.lab
+
+WANTED = os.environ.get("KILL_AUDIT_LAB", "quick")
 
 
 def chosen() -> list[object]:
-    """Return the scenarios to play, each with a Celery."""
-    wanted = os.environ.get("KILL_AUDIT_LAB", "quick")
+    """Return the scenarios to play, each with a Celery; the quick ones in one boot, others on a machine a worker."""
+    marks = [pytest.mark.xdist_group("lab")] if WANTED == "quick" else []
     return [
-        pytest.param(celery, scenario, id=f"{scenario.name}-{celery.version}")
+        pytest.param(celery, scenario, id=f"{scenario.name}-{celery.version}", marks=marks)
         for celery in CELERIES
         for scenario in SCENARIOS
         if celery.version in scenario.celeries
-        if wanted == "all"
-        or scenario.name in wanted.split(",")
-        or (wanted == "quick" and scenario.quick and celery is CELERIES[0])
+        if WANTED == "all"
+        or scenario.name in WANTED.split(",")
+        or (WANTED == "quick" and scenario.quick and celery is CELERIES[0])
     ]
 
 
