@@ -74,11 +74,6 @@ def kill_as_oomd(machine: str, unit: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def counts_memory(machine: str, unit: str) -> bool:
-    """Tell whether the machine's own systemd hears of a unit's memory (cgroup v2)."""
-    return (of_unit(machine, unit) / "memory.max").exists()
-
-
 @contextmanager
 def memory_limit(machine: str, unit: str, megabytes: int) -> Iterator[None]:
     """Put a unit's processes under a limit of memory that they share.
@@ -86,7 +81,7 @@ def memory_limit(machine: str, unit: str, megabytes: int) -> Iterator[None]:
     On cgroup v1 in a group outside, of the path that the kernel would name on v2.
     """
     own = of_unit(machine, unit)
-    if counts_memory(machine, unit):
+    if (own / "memory.max").exists():
         (own / "memory.max").write_text(str(megabytes << 20))
         yield
         with suppress(FileNotFoundError):  # the unit may be gone

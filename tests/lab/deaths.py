@@ -121,6 +121,14 @@ def oom(stage: Stage) -> None:
         stage.finished(ids[0])
 
 
+def oom_stop(stage: Stage) -> None:
+    """Let a task reach the unit's own limit of memory: systemd stops the unit, and the neighbour dies too."""
+    stage.start("a")
+    with stage.again("a"):
+        running = stage.running(*stage.send(order("sleepy", LONG), order("hog", 2000)))
+        stage.gone(*running)
+
+
 def oom_main(stage: Stage) -> None:
     """Let the kernel's OOM killer take the main process, which an operator has made its favourite."""
     stage.start("a")
@@ -229,11 +237,21 @@ SCENARIOS = (
     ),
     Scenario(
         name="oom",
-        what="the kernel's OOM killer takes a busy child in a memory-limited cgroup; its neighbour finishes",
+        what="the kernel's OOM killer takes a busy child, with OOMPolicy=continue: its neighbour finishes",
         act=oom,
         cause="oom-kernel",
+        settings="OOMPolicy=continue",
         kernel_speaks=True,
         quick=True,
+    ),
+    Scenario(
+        name="oom_stop",
+        what="MemoryMax= is reached and OOMPolicy=stop: the kernel takes one child, then systemd stops its neighbour",
+        act=oom_stop,
+        cause="oom-kernel",
+        settings="MemoryMax=250M\nMemorySwapMax=0\nOOMPolicy=stop\nRestart=always",
+        kernel_speaks=True,
+        needs_memory_controller=True,
     ),
     Scenario(
         name="oom_main",

@@ -175,8 +175,10 @@ def dependency_restart(stage: Stage) -> None:
     stage.gone(*running)
 
 
+# CELERY_APP: multi of Celery 4.4.7 keeps -A to itself (celery/celery#6285).
 MULTI = """\
 Type=forking
+Environment=CELERY_APP=shop
 RuntimeDirectory=celery-%i
 LogsDirectory=celery
 ExecStart=

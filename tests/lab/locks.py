@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 KERNEL = Path("/run/lock/kill-audit-lab.kernel")
-"""Held by each scenario; alone by one of which the kernel speaks, since all containers hear all that the kernel says."""
+"""Held by each scenario; alone by one of which the kernel speaks, since all containers hear what the kernel says."""
 
 
 @contextmanager

@@ -74,6 +74,10 @@ class LabError(Exception):
     """The lab itself failed, or what it waited for did not come."""
 
 
+class MissingError(LabError):
+    """This host lacks what a scenario needs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Celery:
     """One Celery that the lab can run, with the Python (in the root) that runs it."""
@@ -176,26 +180,25 @@ class Layer:
 
 
 @contextmanager
-def layers() -> Iterator[tuple[Path, Path]]:
-    """Return the layers of the root, the uppermost first: what kill-audit needs, and all else.
+def kept(*wanted: Layer) -> Iterator[tuple[Path, ...]]:
+    """Return the folders of layers, which are named lowest first, as a mount wants them: the uppermost first.
 
     They stay as they are meanwhile. What is missing is made first, which takes minutes.
     """
-    wanted = _layers()
-    kept = cache() / "layers.lock"
+    lock = cache() / "layers.lock"
     while True:
         # Another lab, of another recipe, may have put its own in their place between the two locks.
-        with locked(kept, shared=True):
+        with locked(lock, shared=True):
             if all(layer.folder.exists() for layer in wanted):
-                base, audit = wanted
-                yield audit.folder, base.folder
+                yield tuple(layer.folder for layer in reversed(wanted))
                 return
-        with locked(kept):
+        with locked(lock):
             for layer in wanted:
                 layer.build()
 
 
-def _layers() -> tuple[Layer, Layer]:
+def machine() -> tuple[Layer, Layer]:
+    """Return what the lab boots: a Debian with all else, and above it what kill-audit needs."""
     pins = [celery.requirements.read_text() for celery in available()]
     recipe = (*PACKAGES, *MASKED, *DISABLED, PREPARE, *pins, *BUILDERS)
     base = Layer(name=f"root-{SUITE}", recipe=recipe, make=_build)
@@ -237,8 +240,13 @@ def unmount(folder: Path) -> None:
     raise LabError(f"{folder} stays in use")
 
 
+def debian(suite: str, packages: Sequence[str], root: Path) -> None:
+    """Make a Debian of its smallest kind with these packages."""
+    _call("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(packages)}", suite, str(root))
+
+
 def _build(root: Path) -> None:
-    _call("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(root))
+    debian(SUITE, PACKAGES, root)
     (root / "etc/hostname").write_text("web1\n")
     (root / "var/log/journal").mkdir(exist_ok=True)
     for unit in MASKED:

@@ -9,7 +9,7 @@ from pathlib import Path
 from . import cgroups
 from .container import Container
 from .locks import KERNEL, abandoned, locked
-from .root import Celery, cache, layers, overlaid, unmount
+from .root import Celery, Layer, MissingError, cache, kept, machine, overlaid, unmount
 from .scenario import Scenario
 from .stage import Stage
 from .truth import Truth, collect
@@ -18,7 +18,8 @@ from .truth import Truth, collect
 @contextmanager
 def laboratory() -> Iterator[Stage]:
     """Boot a machine with fresh files; it and its files are gone afterwards."""
-    with layers() as kept, _folder() as folder, overlaid(folder / "root", *kept, upper=folder / "files") as root:
+    with fresh(*machine()) as root:
+        folder = root.parent
         (root / "etc/machine-id").unlink(missing_ok=True)
         (root / "etc/machine-id").write_text(f"{uuid.uuid4().hex}\n")
         container = Container(folder.name, root, folder / "console.log")
@@ -30,8 +31,23 @@ def laboratory() -> Iterator[Stage]:
 
 
 @contextmanager
+def fresh(*layers: Layer) -> Iterator[Path]:
+    """Make a root of kept layers, whose changes are forgotten afterwards, in a folder named as nothing else is."""
+    with (
+        kept(*layers) as lower,
+        _folder() as folder,
+        overlaid(folder / "root", *lower, upper=folder / "files") as root,
+    ):
+        yield root
+
+
+@contextmanager
 def play(stage: Stage, celery: Celery, scenario: Scenario) -> Iterator[Truth]:
     """Play one scenario; inside, its workers, databases and journal are as it left them."""
+    if scenario.needs_memory_controller and not stage.counts_memory():
+        raise MissingError(
+            "this host has no cgroup v2 with the memory controller, so systemd inside hears of no OOM kill"
+        )
     with locked(KERNEL, shared=not scenario.kernel_speaks):
         stage.clear()
         stage.set(celery, options=scenario.options, settings=scenario.settings, environment=scenario.environment)
@@ -44,7 +60,7 @@ def play(stage: Stage, celery: Celery, scenario: Scenario) -> Iterator[Truth]:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """Make a folder for one machine, named like it; what labs that were killed have left behind is taken away first."""
+    """Make a folder for one machine, named like it; what labs that were killed have left is taken away first."""
     machines = cache() / "machines"
     folder = machines / f"kill-audit-lab-{uuid.uuid4().hex[:8]}"
     with ExitStack() as held:

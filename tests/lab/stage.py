@@ -250,6 +250,10 @@ class Stage:
         state, *rest = stat.rpartition(")")[2].split()
         return state != "Z" and int(rest[18]) == process.ticks
 
+    def counts_memory(self) -> bool:
+        """Tell whether the machine's systemd has the memory controller (cgroup v2)."""
+        return "memory" in self.run("cat", "/sys/fs/cgroup/cgroup.controllers").split()
+
     def main(self, worker: str) -> Process:
         """Return the main process of a worker's present life."""
         ready = self.events("ready", worker)[-1]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from .compare import differences
-from .root import AUDIT_VENV, CELERIES, Celery, available
+from .root import AUDIT_VENV, CELERIES, Celery, MissingError, available
 from .runner import play
 from .scenario import Scenario
 from .scenarios import SCENARIOS
@@ -44,13 +44,16 @@ def test_report_tells_the_truth(stage: Stage, celery: Celery, scenario: Scenario
     """A report equals the truth: on the live journal as an unprivileged user, and on the files from outside."""
     if celery not in available():
         pytest.skip(f"no Python {celery.python} here for Celery {celery.version}")
-    with play(stage, celery, scenario) as truth:
-        told = {
-            f"{place}, {log}": differences(report, truth, table)
-            for place, run in (("inside", inside), ("outside", outside))
-            for log, table, options in run_logs(stage, place)
-            for report in [run(stage, truth, options)]
-        }
+    try:
+        with play(stage, celery, scenario) as truth:
+            told = {
+                f"{place}, {log}": differences(report, truth, table)
+                for place, run in (("inside", inside), ("outside", outside))
+                for log, table, options in run_logs(stage, place)
+                for report in [run(stage, truth, options)]
+            }
+    except MissingError as missing:
+        pytest.skip(str(missing))
     assert told == {question: [] for question in told}
 
 
