@@ -135,7 +135,7 @@ def sighup_to_all(stage: Stage) -> None:
     """Send SIGHUP to every process of the unit: the children die with their tasks, the main process starts again."""
     stage.start("a")
     running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
-    with stage.deploy("a"):
+    with stage.again("a"):  # no deploy: nothing asks for a reload of the unit
         stage.sudo("systemctl", "kill", "--signal=HUP", "celery@a")
     stage.gone(*running)
 
