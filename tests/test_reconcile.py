@@ -1,12 +1,13 @@
 """Killed runs against the run log: every verdict, the rows that nobody stands behind, and what finished twice."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import DAY, NOON, TASK, Journal, Table, Unit, audited, moment, row
+from builders import DAY, EVERYTHING, NOON, TASK, Journal, Table, Unit, audited, moment, row
 from kill_audit import texts
 from kill_audit.document import Document
 from kill_audit.entry import Micros
@@ -400,6 +401,13 @@ def test_duplicate() -> None:
     """An id that finished twice without a retry is a duplicate, and no kill."""
     document = audited(delivered_twice().journal)
     assert (twice(document), document.kills) == ({"t1": (2, 2)}, ())
+
+
+def test_duplicate_before_the_window() -> None:
+    """What finished for the second time before the window is none of its duplicates."""
+    unit = delivered_twice()
+    for since, found in ((7600, {"t1": (2, 2)}), (7601, {})):
+        assert twice(audited(unit.journal, question=replace(EVERYTHING, since=moment(since)))) == found
 
 
 def test_duplicate_across_hosts() -> None:

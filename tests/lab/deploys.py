@@ -297,7 +297,6 @@ SCENARIOS = (
         act=stopwait,
         settings=MULTI,
         evidence=("a.log",),
-        coverage="partial",
     ),
     Scenario(
         name="multi_timeout",
@@ -306,7 +305,6 @@ SCENARIOS = (
         cause="stop-timeout",
         settings=f"{MULTI}TimeoutStopSec=4",
         evidence=("a.log",),
-        coverage="partial",
     ),
     Scenario(
         name="dependency_restart",

@@ -3,11 +3,20 @@
 import fcntl
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 KERNEL = Path("/run/lock/kill-audit-lab.kernel")
 """Held by each scenario; alone by one of which the kernel speaks, since all containers hear what the kernel says."""
+
+
+@contextmanager
+def kernel(*, alone: bool) -> Iterator[None]:
+    """Hold the lock of what the kernel says; who wants it alone gets its turn although others follow on each other."""
+    with ExitStack() as held:
+        with locked(KERNEL.with_suffix(".turn")):
+            held.enter_context(locked(KERNEL, shared=not alone))
+        yield
 
 
 @contextmanager

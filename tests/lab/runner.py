@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import cgroups
 from .container import Container
-from .locks import KERNEL, abandoned, locked
+from .locks import abandoned, kernel, locked
 from .root import Celery, Layer, MissingError, cache, kept, machine, overlaid, unmount
 from .scenario import Scenario
 from .stage import Stage
@@ -48,7 +48,7 @@ def play(stage: Stage, celery: Celery, scenario: Scenario) -> Iterator[Truth]:
         raise MissingError(
             "this host has no cgroup v2 with the memory controller, so systemd inside hears of no OOM kill"
         )
-    with locked(KERNEL, shared=not scenario.kernel_speaks):
+    with kernel(alone=scenario.kernel_speaks):
         stage.clear()
         stage.set(celery, options=scenario.options, settings=scenario.settings, environment=scenario.environment)
         try:

@@ -35,8 +35,9 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twice:
-    """An id that finished more than once."""
+    """An id that finished more than once, the last time `at`."""
 
+    at: Micros
     task_id: str
     task_name: str
     deliveries: int
@@ -441,6 +442,7 @@ def _twice(ends: Mapping[str, Sequence[End]], receipts: Mapping[str, Sequence[Re
         if len(finished) > 1:
             found.append(
                 Twice(
+                    at=max(end.mark.at for end in finished),
                     task_id=task_id,
                     task_name=finished[0].task_name,
                     finished=len(finished),
