@@ -166,7 +166,20 @@ class Layer:
         digest = hashlib.sha256("\0".join(self.recipe).encode()).hexdigest()
         return cache() / f"{self.name}-{digest[:12]}"
 
-    def build(self) -> None:
+    @contextmanager
+    def kept(self) -> Iterator[Path]:
+        """Return the folder, which stays as it is meanwhile. It is made first if it is missing, which takes minutes."""
+        lock = cache() / f"{self.name}.lock"
+        while True:
+            # Another lab, of another recipe, may have put its own in the place between the two locks.
+            with locked(lock, shared=True):
+                if self.folder.exists():
+                    yield self.folder
+                    return
+            with locked(lock):
+                self._build()
+
+    def _build(self) -> None:
         """Make it, unless it is there, in the place of the one of an earlier recipe."""
         if self.folder.exists():
             return
@@ -177,24 +190,6 @@ class Layer:
         building.mkdir()
         self.make(building)
         building.rename(self.folder)
-
-
-@contextmanager
-def kept(*wanted: Layer) -> Iterator[tuple[Path, ...]]:
-    """Return the folders of layers, which are named lowest first, as a mount wants them: the uppermost first.
-
-    They stay as they are meanwhile. What is missing is made first, which takes minutes.
-    """
-    lock = cache() / "layers.lock"
-    while True:
-        # Another lab, of another recipe, may have put its own in their place between the two locks.
-        with locked(lock, shared=True):
-            if all(layer.folder.exists() for layer in wanted):
-                yield tuple(layer.folder for layer in reversed(wanted))
-                return
-        with locked(lock):
-            for layer in wanted:
-                layer.build()
 
 
 def machine() -> tuple[Layer, Layer]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from . import cgroups
 from .container import Container
 from .locks import abandoned, kernel, locked
-from .root import Celery, Layer, MissingError, cache, kept, machine, overlaid, unmount
+from .root import Celery, Layer, MissingError, cache, machine, overlaid, unmount
 from .scenario import Scenario
 from .stage import Stage
 from .truth import Truth, collect
@@ -32,13 +32,11 @@ def laboratory() -> Iterator[Stage]:
 
 @contextmanager
 def fresh(*layers: Layer) -> Iterator[Path]:
-    """Make a root of kept layers, whose changes are forgotten afterwards, in a folder named as nothing else is."""
-    with (
-        kept(*layers) as lower,
-        _folder() as folder,
-        overlaid(folder / "root", *lower, upper=folder / "files") as root,
-    ):
-        yield root
+    """Make a root of kept layers, the lowest first; its changes are forgotten afterwards."""
+    with ExitStack() as held:
+        lower = [held.enter_context(layer.kept()) for layer in layers]
+        folder = held.enter_context(_folder())
+        yield held.enter_context(overlaid(folder / "root", *reversed(lower), upper=folder / "files"))
 
 
 @contextmanager
