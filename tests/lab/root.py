@@ -168,7 +168,7 @@ class Layer:
 
     @contextmanager
     def kept(self) -> Iterator[Path]:
-        """Return the folder, which stays as it is meanwhile. It is made first if it is missing, which takes minutes."""
+        """Return the folder, which stays as it is meanwhile. Made first if missing, which takes minutes."""
         lock = cache() / f"{self.name}.lock"
         while True:
             # Another lab, of another recipe, may have put its own in the place between the two locks.
