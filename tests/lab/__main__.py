@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from . import truth
-from .root import CELERIES, Celery, LabError, available, obstacles
+from .errors import LabError
+from .root import CELERIES, Celery, available, obstacles
 from .runner import laboratory, play
 from .scenario import Scenario
 from .scenarios import SCENARIOS

@@ -11,23 +11,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .root import LabError
+from .errors import LabError
 
 MOUNTED = Path("/sys/fs/cgroup")
 MEMORY = MOUNTED / "memory"
 """The hierarchy of the memory controller on cgroup v1, where a container's systemd can hold no such controller."""
 
 
-def make(machine: str) -> tuple[Path, ...]:
-    """Make the cgroups that a machine is started in, one in each hierarchy that systemd counts processes in."""
-    made = tuple(hierarchy / machine for hierarchy in _hierarchies())
+def within(machine: str) -> list[str]:
+    """Make a machine's cgroups, one in each hierarchy that systemd counts processes in.
+
+    Returns what has to stand before a command that is to run in them.
+    """
+    made = [hierarchy / machine for hierarchy in _hierarchies()]
     for group in made:
         group.mkdir(exist_ok=True)
         for controller in ("memory", "pids"):
             # v2 only; and not where this host's own root group is itself a container's.
             with suppress(OSError):
                 (group.parent / "cgroup.subtree_control").write_text(f"+{controller}")
-    return made
+    join = 'until [ "$1" = -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@"'
+    return ["sh", "-c", join, "join", *map(str, made), "--"]
 
 
 def remove(machine: str) -> None:

@@ -12,10 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import cgroups
-from .root import LabError
+from .errors import LabError
 
-JOIN = 'for group in $LAB_GROUPS; do echo $$ >"$group/cgroup.procs"; done; exec "$@"'
-"""Start a program, in place of the shell, in the cgroups that are named in $LAB_GROUPS."""
 BOOT = 120.0
 """Seconds that a boot may take, on a busy machine."""
 
@@ -49,14 +47,13 @@ class Container:
     def boot(self) -> None:
         """Boot, and wait until systemd has started all that it wants to."""
         # setpriv: a lab that dies shuts its machine down (nspawn passes SIGTERM on as an orderly power-off).
-        command = ["sh", "-c", JOIN, "join", "setpriv", "--pdeathsig=TERM", "systemd-nspawn", "--quiet", "--boot"]
+        command = [*cgroups.within(self.name), "setpriv", "--pdeathsig=TERM", "systemd-nspawn", "--quiet", "--boot"]
         # --register=no, --keep-unit: no systemd outside. CAP_SYSLOG, /dev/kmsg: journald inside reads kernel lines.
         command += [f"--directory={self.root}", f"--machine={self.name}", "--hostname=web1", "--register=no"]
         command += ["--keep-unit", "--console=pipe", "--link-journal=no", "--private-network"]
         command += ["--capability=CAP_SYSLOG", "--bind=/dev/kmsg"]
-        groups = " ".join(map(str, cgroups.make(self.name)))
         # v2 inside, as on any host of today.
-        environment = {**os.environ, "LAB_GROUPS": groups, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
+        environment = {**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
         with self._console.open("ab") as console:
             self._nspawn = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, env=environment

@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import cgroups
+from .errors import LabError
 from .locks import locked
 
 HERE = Path(__file__).parent
@@ -68,14 +70,6 @@ runuser -u postgres -- createdb --owner shop shop
 runuser -u postgres -- psql -q -d shop -c 'grant shop to ops; grant pg_read_all_data to auditor, root'
 pg_ctlcluster 15 main stop
 """
-
-
-class LabError(Exception):
-    """The lab itself failed, or what it waited for did not come."""
-
-
-class MissingError(LabError):
-    """This host lacks what a scenario needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,8 +308,12 @@ def _copy_python(root: Path, source: Path, python: str) -> tuple[str, str]:
 def _inside(root: Path, *command: str) -> None:
     """Run a command in the root without booting it."""
     # --keep-unit and --register=no: this machine need not run systemd itself.
-    quiet = ("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", "--private-network")
-    _call(*quiet, "-D", str(root), *command)
+    enter = ("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", "--private-network")
+    name = f"kill-audit-lab-{os.getpid()}"
+    try:
+        _call(*cgroups.within(name), *enter, f"--directory={root}", *command)
+    finally:
+        cgroups.remove(name)
 
 
 def _call(*command: str) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from . import cgroups
 from .container import Container
+from .errors import MissingError
 from .locks import abandoned, kernel, locked
-from .root import Celery, Layer, MissingError, cache, machine, overlaid, unmount
+from .root import Celery, Layer, cache, machine, overlaid, unmount
 from .scenario import Scenario
 from .stage import Stage
 from .truth import Truth, collect

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from .container import Container, wait
-from .root import CELERIES, HERE, Celery, LabError
+from .errors import LabError
+from .root import CELERIES, HERE, Celery
 
 UNIT = """\
 [Unit]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from . import cgroups
 from .root import PROJECT, Layer, debian, obstacles
 from .runner import fresh
 
@@ -47,7 +48,15 @@ def test_both_commands_set_up_all_they_need(root: Path) -> None:
 def made(root: Path, *targets: str) -> str:
     """Make targets inside, as root, and return what they said."""
     # Its packages come over this host's network; --keep-unit, --register=no: this host need not run systemd.
-    enter = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", f"--directory={root}"]
+    enter = [
+        *cgroups.within(root.parent.name),
+        "systemd-nspawn",
+        "--quiet",
+        "--register=no",
+        "--keep-unit",
+        "--pipe",
+        f"--directory={root}",
+    ]
     enter += ["--resolv-conf=replace-host", "--bind-ro=/etc/ssl/certs", "--chdir=/srv/kill-audit"]
     enter += [f"--setenv={name}={os.environ[name]}" for name in HANDED_IN if name in os.environ]
     done = subprocess.run(

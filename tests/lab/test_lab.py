@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from .compare import differences
-from .root import AUDIT_VENV, CELERIES, Celery, MissingError, available
+from .errors import MissingError
+from .root import AUDIT_VENV, CELERIES, Celery, available
 from .runner import play
 from .scenario import Scenario
 from .scenarios import SCENARIOS
