@@ -20,7 +20,8 @@ pytestmark = [
 
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".lab", "__pycache__", ".*_cache")
 # How this host reaches the package index is its own affair: what it needs for that is handed in.
-HANDED_IN = ("PIP_CERT", "PIP_INDEX_URL", "http_proxy", "https_proxy", "no_proxy")
+HANDED_IN = ("PIP_INDEX_URL", "http_proxy", "https_proxy", "no_proxy")
+CERTIFICATES = "/opt/package-index.pem"
 SETS_UP_THE_TESTS = (".venv/.services", ".venv/.lab")
 
 
@@ -57,8 +58,10 @@ def made(root: Path, *targets: str) -> str:
         "--pipe",
         f"--directory={root}",
     ]
-    enter += ["--resolv-conf=replace-host", "--bind-ro=/etc/ssl/certs", "--chdir=/srv/kill-audit"]
+    enter += ["--resolv-conf=replace-host", "--chdir=/srv/kill-audit"]
     enter += [f"--setenv={name}={os.environ[name]}" for name in HANDED_IN if name in os.environ]
+    if trusted := os.environ.get("PIP_CERT"):
+        enter += [f"--bind-ro={trusted}:{CERTIFICATES}", f"--setenv=PIP_CERT={CERTIFICATES}"]
     done = subprocess.run(
         [*enter, "make", *targets],
         check=False,
