@@ -41,20 +41,32 @@ report: $(VENV)/.installed ## print the report on sample_journals
 	@$(BIN)/kill-audit $(SAMPLE_REPORT)
 
 .PHONY: test
-test: $(VENV)/.services ## all tests but the kill lab's, after lint, types and imports
-	$(call CHECK,-m 'not lab')
+test: $(VENV)/.services $(VENV)/.lab ## all tests, as root with six scenarios of the kill lab, after lint, types and imports
+	$(call CHECK,)
 
 .PHONY: quick
 quick: $(VENV)/.tools ## lint, types, imports and the core's tests: under a minute, no services
 	$(call CHECK,-m 'not service and not journal' $(QUICK_TESTS))
 
+# Where a recording goes, and which Celery it is of.
+INTO = .lab
+CELERY = 5.7
+
 .PHONY: lab
-lab: $(VENV)/.lab ## boot a real systemd, kill real workers, and compare (needs root); the quick scenarios
+lab: $(VENV)/.lab ## the kill lab's six scenarios (needs root); SCENARIO=name,name records these anew, see `make scenarios`
+ifdef SCENARIO
+	@$(BIN)/python -m tests.lab record $(SCENARIO) $(INTO) $(CELERY)
+else
 	@KILL_AUDIT_LAB=quick $(PYTEST) -m lab tests/lab
+endif
 
 .PHONY: lab-all
-lab-all: $(VENV)/.lab ## the same with every scenario and Celery, or with SCENARIO=name,name
+lab-all: $(VENV)/.lab ## every scenario on three releases of Celery, and this file in fresh Debians; or SCENARIO=name,name
 	@KILL_AUDIT_LAB='$(or $(SCENARIO),all)' $(PYTEST) -m lab tests/lab
+
+.PHONY: scenarios
+scenarios: $(VENV)/.tools ## list the kill lab's scenarios
+	@$(BIN)/python -m tests.lab list
 
 .PHONY: bench
 bench: $(VENV)/.services ## time it beside the programs that people use instead; WORDS='N=100000 ROUNDS=2' for less
@@ -79,7 +91,7 @@ lock: $(VENV)/.installed ## resolve all releases anew into requirements.lock
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Stamps: what was installed, and of which recipe.
 

@@ -202,6 +202,22 @@ def test_quiet_log_level() -> None:
     assert (document.coverage.verdict, codes(document)) == ("partial", ["quiet-log-level"])
 
 
+def test_quiet_log_level_of_4_4() -> None:
+    """Its banner comes when it ends: what shows a quiet one is that its unit was seen to start."""
+    for seen_to_start in (True, False):
+        journal = Journal()
+        journal.now = NOON - HOUR
+        unit = journal.unit(starts=False, version="4.4.7")
+        unit.runs = 1
+        if seen_to_start:
+            unit.systemd.started()
+        journal.now = NOON + HOUR
+        unit.warm()
+        unit.dies(1, 0, 15)
+        unit.bare(f" -------------- {unit.node} v4.4.7 (cliffs)")
+        assert ("quiet-log-level" in codes(finish(journal))) is seen_to_start
+
+
 def test_idle_worker() -> None:
     """A worker that is ready and receives nothing is not quiet."""
     journal, _ = whole_day()

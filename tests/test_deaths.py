@@ -679,6 +679,20 @@ def test_main_killed() -> None:
     assert {(kill.signal, kill.child_pid, kill.task.how) for kill in document.kills} == {(9, None, "elimination")}
 
 
+def test_main_killed_of_unknown_concurrency() -> None:
+    """Without the banner any unfinished task of a killed main process may still have waited: the names say so."""
+    journal = Journal()
+    unit = journal.unit(starts=False)
+    unit.systemd.started()
+    unit.ready()
+    unit.received("t1", "t2", "t3")
+    unit.systemd.main_exited("killed", 9)
+    unit.systemd.failed("signal")
+    kills = audited(unit.journal).kills
+    assert {kill.task.id for kill in kills} == {"t1", "t2", "t3"}
+    assert {kill.task.confidence for kill in kills} == {"low"}
+
+
 def test_main_killed_with_lines() -> None:
     """Tasks with a line of their own had begun, before those without; their process's pid is known."""
     unit = running("t1", "t2", "t3")

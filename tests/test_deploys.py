@@ -41,6 +41,23 @@ def test_restart() -> None:
     assert deploy.label == "2026-11-30 12:01 UTC"
 
 
+def test_restart_of_a_silent_worker() -> None:
+    """What a quiet worker of Celery 4.4 says first comes some time after it was told to stop, and its banner last."""
+    journal = Journal()
+    unit = journal.unit(starts=False, version="4.4.7")
+    unit.runs = 1
+    unit.systemd.started()
+    journal.at(60)
+    unit.systemd.stopping()
+    journal.at(61)
+    unit.warm()
+    unit.dies(1, 0, 15)
+    unit.bare(f" -------------- {unit.node} v4.4.7 (cliffs)")
+    unit.systemd.stopped("restart")
+    (deploy,) = deploys(journal)
+    assert (micros(deploy.since), deploy.kills) == (moment(60), 1)
+
+
 def test_stop_and_start() -> None:
     """A stop without a start is a window too: a deploy in two commands begins with it."""
     journal = Journal()

@@ -197,13 +197,14 @@ def test_a_library_that_complains_as_it_aborts_is_not_heard() -> None:
 
 
 INTERRUPTED = """
-import sys, threading
+import signal, sys, threading
 from kill_audit import engine
 import test_engine
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and a shell's `&` start it deaf to Ctrl-C
     def tell(done, total, name):
-        import os, signal
+        import os
         os.kill(os.getpid(), signal.SIGINT)
     try:
         items = [test_engine.Item("a"), test_engine.Item("hang")]

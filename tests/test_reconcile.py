@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import DAY, NOON, TASK, Journal, Table, Unit, audited, moment, row
+from builders import DAY, EVERYTHING, NOON, TASK, Journal, Table, Unit, audited, moment, row
 from kill_audit import texts
 from kill_audit.document import Document
 from kill_audit.entry import Micros
@@ -569,6 +569,13 @@ def test_duplicate() -> None:
     """An id that finished twice without a retry is a duplicate, and no kill."""
     document = audited(delivered_twice().journal)
     assert (twice(document), document.kills) == ({"t1": (2, 2)}, ())
+
+
+def test_duplicate_before_the_window() -> None:
+    """What finished for the second time before the window is none of its duplicates."""
+    unit = delivered_twice()
+    for since, found in ((7600, {"t1": (2, 2)}), (7601, {})):
+        assert twice(audited(unit.journal, question=replace(EVERYTHING, since=moment(since)))) == found
 
 
 def test_duplicate_across_hosts() -> None:

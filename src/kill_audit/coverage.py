@@ -206,7 +206,11 @@ def _loss_of_lines(event: Event, history: History) -> Iterable[Problem]:
 
 
 def _of_life(life: Life) -> Iterable[Problem]:
-    if life.quiet and life.started is not None:
+    # Celery before 5 prints its banner only as it ends, where no terminal is: then the unit's start tells.
+    started = life.started is not None or any(
+        isinstance(event, events.UnitStarted) and event.at < life.first_at for event in life.about
+    )
+    if life.quiet and started:
         yield Problem(
             code="quiet-log-level",
             host=life.group.machine,

@@ -128,9 +128,10 @@ def _spells(history: History) -> Iterable[Spell]:
             if any(at - 10 * SECOND <= stop.begun.at <= at + SHUTDOWN_SPAN for at in down):
                 continue
             other_run = stop.invocation_id and life.group.invocation and stop.invocation_id != life.group.invocation
-            outside = stop.begun.at < life.first_at - CLOSE or (
-                life.end.at is not None and stop.begun.at > life.end.at + CLOSE
-            )
+            # A quiet worker's first line may be what it says as it is stopped.
+            same_run = stop.invocation_id is not None and stop.invocation_id == life.group.invocation
+            before = stop.begun.at < life.first_at - CLOSE and not (same_run and life.started is None)
+            outside = before or (life.end.at is not None and stop.begun.at > life.end.at + CLOSE)
             key = (*life.group[:3], stop.begun.at)
             if other_run or outside or key in seen or not stop.job:
                 continue

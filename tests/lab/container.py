@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from .root import LabError
+from . import cgroups
+from .errors import LabError
 
-CGROUPS = Path("/sys/fs/cgroup")
+BOOT = 120.0
+"""Seconds that a boot may take, on a busy machine."""
 
 
 def wait(what: str, until: Callable[[], bool], timeout: float = 30.0, told: Callable[[], str] = str) -> None:
@@ -31,9 +32,13 @@ def wait(what: str, until: Callable[[], bool], timeout: float = 30.0, told: Call
 
 
 class Container:
-    """A machine named web1. `root`: its files, as seen from outside; they stay when it is off."""
+    """A machine that calls itself web1, and that this host knows by its `name`.
 
-    def __init__(self, root: Path, console: Path) -> None:
+    `root`: its files, as seen from outside; they stay when it is off.
+    """
+
+    def __init__(self, name: str, root: Path, console: Path) -> None:
+        self.name = name
         self.root = root
         self._console = console
         self._nspawn: subprocess.Popen[bytes] | None = None
@@ -41,23 +46,25 @@ class Container:
 
     def boot(self) -> None:
         """Boot, and wait until systemd has started all that it wants to."""
+        # setpriv: a lab that dies shuts its machine down (nspawn passes SIGTERM on as an orderly power-off).
+        command = [*cgroups.within(self.name), "setpriv", "--pdeathsig=TERM", "systemd-nspawn", "--quiet", "--boot"]
         # --register=no, --keep-unit: no systemd outside. CAP_SYSLOG, /dev/kmsg: journald inside reads kernel lines.
-        # setpriv: a lab that dies takes its container along. Cgroups: v2 inside, as on any host of today.
-        command = ["setpriv", "--pdeathsig=KILL", "systemd-nspawn", "--quiet", "-D", str(self.root), "-b"]
-        command += ["--register=no", "--keep-unit", "--console=pipe", "--link-journal=no", "--private-network"]
+        command += [f"--directory={self.root}", f"--machine={self.name}", "--hostname=web1", "--register=no"]
+        command += ["--keep-unit", "--console=pipe", "--link-journal=no", "--private-network"]
         command += ["--capability=CAP_SYSLOG", "--bind=/dev/kmsg"]
+        # v2 inside, as on any host of today.
+        environment = {**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
         with self._console.open("ab") as console:
-            environment = {**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
             self._nspawn = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, env=environment
             )
-        wait("the container's init", lambda: self._find_leader() is not None, told=self.console)
+        wait("the container's init", lambda: self._find_leader() is not None, BOOT, told=self.console)
         self._leader = self._find_leader()
-        wait("D-Bus", lambda: self.run("busctl", "status", check=False).returncode == 0, told=self.console)
-        self.run("systemctl", "is-system-running", "--wait", check=False)
+        wait("D-Bus", lambda: self.run("busctl", "status", check=False).returncode == 0, BOOT, told=self.console)
+        self.run("systemctl", "is-system-running", "--wait", check=False, timeout=BOOT)
 
     def run(
-        self, *command: str, user: str = "root", check: bool = True, timeout: float = 120.0
+        self, *command: str, user: str = "root", check: bool = True, timeout: float = 300.0
     ) -> subprocess.CompletedProcess[str]:
         """Run a command inside, as that user, and return what it said."""
         enter = ["nsenter", "-t", str(self.leader), "-m", "-u", "-i", "-n", "-p", "-C"]
@@ -115,54 +122,23 @@ class Container:
         """Return the end of what it said on its console."""
         return self._console.read_text(errors="replace")[-2000:]
 
-    def host_pids(self, unit: str) -> list[int]:
-        """Return the processes of a unit, by their numbers on this machine."""
-        return [int(line) for line in (self._cgroup(unit) / "cgroup.procs").read_text().split()]
-
-    def kill_as_oomd(self, unit: str) -> None:
-        """Do to a unit what systemd-oomd does: kill all of it, and leave the count where systemd looks for it.
-
-        systemd-oomd itself needs a memory controller and pressure figures in the container.
-        """
-        group, pids = self._cgroup(unit), self.host_pids(unit)
-        os.setxattr(group, "user.oomd_ooms", b"1")
-        os.setxattr(group, "user.oomd_kill", str(len(pids)).encode())
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-
-    @contextmanager
-    def memory_limit(self, unit: str, path: str, megabytes: int) -> Iterator[None]:
-        """Put the unit's processes under a limit of memory that they share, in a cgroup of that path.
-
-        On cgroup v1, where a container's systemd holds no memory controller, the limit is set from outside.
-        """
-        group = CGROUPS / "memory" / path.strip("/")
-        group.mkdir(parents=True, exist_ok=True)
-        (group / "memory.limit_in_bytes").write_text(str(megabytes << 20))
-        try:
-            for pid in self.host_pids(unit):
-                (group / "cgroup.procs").write_text(str(pid))
-            yield
-        finally:
-            for left in (group / "cgroup.procs").read_text().split():
-                (CGROUPS / "memory" / "cgroup.procs").write_text(left)
-            while group != CGROUPS / "memory":
-                group.rmdir()
-                group = group.parent
-
-    def _cgroup(self, unit: str) -> Path:
-        """Find a unit's cgroup on this machine: nspawn calls the container's own `payload`."""
-        return next(CGROUPS.glob(f"**/payload/**/{unit}"))
-
     def _find_leader(self) -> int | None:
         if self._nspawn is None:
             return None
         if self._nspawn.poll() is not None:
             raise LabError(f"systemd-nspawn ended with {self._nspawn.returncode}:\n{self.console()}")
         children = Path(f"/proc/{self._nspawn.pid}/task/{self._nspawn.pid}/children").read_text().split()
-        return next((int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "systemd\n"), None)
+        return next((int(child) for child in children if _program(child) == "systemd"), None)
 
     def _await_end(self) -> None:
         if self._nspawn is not None:
             self._nspawn.wait(timeout=120)
         self._nspawn = self._leader = None
+
+
+def _program(pid: str) -> str:
+    """Return the name of a process; none if it has ended meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().rstrip()
+    except OSError:
+        return ""

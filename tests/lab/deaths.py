@@ -3,10 +3,11 @@
 import signal
 from pathlib import Path
 
+from . import cgroups
 from .scenario import Scenario
 from .stage import LONG, Stage, order
 
-CGROUP = "system.slice/system-celery.slice/celery@a.service"
+UNIT = "celery@a.service"
 
 
 def child_sigkill(stage: Stage) -> None:
@@ -112,7 +113,7 @@ def exits(stage: Stage) -> None:
 def oom(stage: Stage) -> None:
     """Let the kernel's OOM killer take one child of a worker; its neighbour lives."""
     stage.start("a")
-    with stage.container.memory_limit("celery@a.service", CGROUP, 150):
+    with cgroups.memory_limit(stage.container.name, UNIT, 150):
         ids = stage.send(order("sleepy", 6), order("hog", 2000))
         _, hog = stage.running(*ids)
         stage.gone(hog)
@@ -120,14 +121,22 @@ def oom(stage: Stage) -> None:
         stage.finished(ids[0])
 
 
+def oom_stop(stage: Stage) -> None:
+    """Let a task reach the unit's own limit of memory: systemd stops the unit, and the neighbour dies too."""
+    stage.start("a")
+    with stage.again("a"):
+        running = stage.running(*stage.send(order("sleepy", LONG), order("hog", 2000)))
+        stage.gone(*running)
+
+
 def oom_main(stage: Stage) -> None:
     """Let the kernel's OOM killer take the main process, which an operator has made its favourite."""
     stage.start("a")
-    for pid in stage.container.host_pids("celery@a.service"):
+    for pid in cgroups.pids(stage.container.name, UNIT):
         inside = Path(f"/proc/{pid}/status").read_text().partition("NSpid:")[2].split("\n")[0].split()[-1]
         if int(inside) == stage.main("a").pid:
             Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
-    with stage.again("a"), stage.container.memory_limit("celery@a.service", CGROUP, 150):
+    with stage.again("a"), cgroups.memory_limit(stage.container.name, UNIT, 150):
         running = stage.running(*stage.send(order("sleepy", LONG), order("hog", 2000)))
         stage.gone(*running)
 
@@ -137,7 +146,7 @@ def oomd(stage: Stage) -> None:
     stage.start("a")
     running = stage.running(*stage.send(order("sleepy", LONG), order("late", LONG)))
     with stage.again("a"):
-        stage.container.kill_as_oomd("celery@a.service")
+        cgroups.kill_as_oomd(stage.container.name, UNIT)
     stage.gone(*running)
 
 
@@ -219,7 +228,7 @@ SCENARIOS = (
         act=time_limits,
         cause="hard-time-limit",
     ),
-    Scenario(name="crashes", what="one task segfaults, one aborts", act=crashes, cause="crash"),
+    Scenario(name="crashes", what="one task segfaults, one aborts", act=crashes, cause="crash", kernel_speaks=True),
     Scenario(
         name="exits",
         what="tasks end their processes with sys.exit(3), os._exit(0), 155 and 7",
@@ -228,16 +237,28 @@ SCENARIOS = (
     ),
     Scenario(
         name="oom",
-        what="the kernel's OOM killer takes a busy child in a memory-limited cgroup; its neighbour finishes",
+        what="the kernel's OOM killer takes a busy child, with OOMPolicy=continue: its neighbour finishes",
         act=oom,
         cause="oom-kernel",
+        settings="OOMPolicy=continue",
+        kernel_speaks=True,
         quick=True,
+    ),
+    Scenario(
+        name="oom_stop",
+        what="MemoryMax= is reached and OOMPolicy=stop: the kernel takes one child, then systemd stops its neighbour",
+        act=oom_stop,
+        cause="oom-kernel",
+        settings="MemoryMax=250M\nMemorySwapMax=0\nOOMPolicy=stop\nRestart=always",
+        kernel_speaks=True,
+        needs_memory_controller=True,
     ),
     Scenario(
         name="oom_main",
         what="the kernel's OOM killer takes the main process, and its children die with it",
         act=oom_main,
         cause="oom-kernel",
+        kernel_speaks=True,
         settings="Restart=always",
     ),
     Scenario(

@@ -4,7 +4,6 @@ It holds systemd, Redis, RabbitMQ, PostgreSQL, one virtual environment for each 
 kill-audit needs besides itself.
 """
 
-import fcntl
 import hashlib
 import inspect
 import os
@@ -12,6 +11,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 import tomllib
@@ -20,9 +20,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import cgroups
+from .errors import LabError
+from .locks import locked
+
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
-LOCK = Path("/run/lock/kill-audit-lab")
+LOCKED = PROJECT / "requirements.lock"
 SUITE = "bookworm"
 PACKAGES = (
     "ca-certificates",
@@ -68,10 +72,6 @@ pg_ctlcluster 15 main stop
 """
 
 
-class LabError(Exception):
-    """The lab itself failed, or what it waited for did not come."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Celery:
     """One Celery that the lab can run, with the Python (in the root) that runs it."""
@@ -107,23 +107,29 @@ def obstacles() -> list[str]:
     missing = sorted(package for tool, package in tools.items() if not shutil.which(tool))
     if missing:
         found.append(f"it needs: apt-get install {' '.join(missing)}")
-    if "overlay" not in Path("/proc/filesystems").read_text() and subprocess.call(["modprobe", "-q", "overlay"]):
-        found.append("the kernel has no overlayfs")
+    if not found:
+        found += _mount_obstacles()
     return found
+
+
+def _mount_obstacles() -> list[str]:
+    """Try what a container needs: a file system on top of another, where the lab keeps its files."""
+    if not Path("/dev/kmsg").exists():
+        return ["there is no /dev/kmsg"]
+    cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache(), prefix="trial-") as folder:
+        lower, upper = Path(folder, "lower"), Path(folder, "upper")
+        lower.mkdir()
+        try:
+            with overlaid(Path(folder, "root"), lower, upper=upper):
+                return []
+        except LabError as error:
+            return [str(error)]
 
 
 def cache() -> Path:
     """Return the folder that the lab keeps between runs."""
     return Path(os.environ.get("KILL_AUDIT_LAB_CACHE", "/var/tmp/kill-audit-lab"))  # noqa: S108  kept, and only root's
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Wait until no other lab runs on this machine, and keep others waiting meanwhile."""
-    LOCK.parent.mkdir(parents=True, exist_ok=True)
-    with LOCK.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def pythons() -> dict[str, Path | None]:
@@ -140,36 +146,58 @@ def available() -> tuple[Celery, ...]:
     return tuple(celery for celery in CELERIES if celery.python in pythons())
 
 
-def layers() -> tuple[Path, Path]:
-    """Return the layers of the root, the uppermost first: what kill-audit needs, and all else.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """A folder that is made once of its recipe. `make` fills it."""
 
-    Each is made if there is none of its recipe yet, which takes minutes. Call it with the lab's lock held.
-    """
-    celeries = available()
-    pins = [celery.requirements.read_text() for celery in celeries]
-    base = _layer(f"root-{SUITE}", (*PACKAGES, *MASKED, *DISABLED, PREPARE, *pins, *BUILDERS), _build)
+    name: str
+    recipe: Sequence[str]
+    make: Callable[[Path], None]
+
+    @property
+    def folder(self) -> Path:
+        """Where it is kept: another recipe has another folder."""
+        digest = hashlib.sha256("\0".join(self.recipe).encode()).hexdigest()
+        return cache() / f"{self.name}-{digest[:12]}"
+
+    @contextmanager
+    def kept(self) -> Iterator[Path]:
+        """Return the folder, which stays as it is meanwhile. Made first if missing, which takes minutes."""
+        lock = cache() / f"{self.name}.lock"
+        while True:
+            # Another lab, of another recipe, may have put its own in the place between the two locks.
+            with locked(lock, shared=True):
+                if self.folder.exists():
+                    yield self.folder
+                    return
+            with locked(lock):
+                self._build()
+
+    def _build(self) -> None:
+        """Make it, unless it is there, in the place of the one of an earlier recipe."""
+        if self.folder.exists():
+            return
+        for old in cache().glob(f"{self.name}-*"):
+            shutil.rmtree(old)
+        building = cache() / f"building-{self.name}"
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir()
+        self.make(building)
+        building.rename(self.folder)
+
+
+def machine() -> tuple[Layer, Layer]:
+    """Return what the lab boots: a Debian with all else, and above it what kill-audit needs."""
+    pins = [celery.requirements.read_text() for celery in available()]
+    recipe = (*PACKAGES, *MASKED, *DISABLED, PREPARE, *pins, *BUILDERS)
+    base = Layer(name=f"root-{SUITE}", recipe=recipe, make=_build)
     wanted = _audit_requirements()
 
     def add_audit(layer: Path) -> None:
-        with overlaid(layer.with_suffix(".root"), base, upper=layer) as root:
-            _install(root, AUDIT_VENV, "3.11", wanted)
+        with overlaid(layer.with_suffix(".root"), base.folder, upper=layer) as root:
+            _install(root, AUDIT_VENV, "3.11", wanted, f"--constraint={LOCKED}")
 
-    return _layer("kill-audit", (base.name, *wanted), add_audit), base
-
-
-def _layer(name: str, recipe: Sequence[str], make: Callable[[Path], None]) -> Path:
-    digest = hashlib.sha256("\0".join(recipe).encode()).hexdigest()
-    folder = cache() / f"{name}-{digest[:12]}"
-    if not folder.exists():
-        cache().mkdir(parents=True, exist_ok=True)
-        for old in cache().glob(f"{name}-*"):
-            shutil.rmtree(old)
-        building = cache() / f"building-{name}"
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir()
-        make(building)
-        building.rename(folder)
-    return folder
+    return base, Layer(name="kill-audit", recipe=(base.folder.name, *wanted, LOCKED.read_text()), make=add_audit)
 
 
 @contextmanager
@@ -201,8 +229,13 @@ def unmount(folder: Path) -> None:
     raise LabError(f"{folder} stays in use")
 
 
+def debian(suite: str, packages: Sequence[str], root: Path) -> None:
+    """Make a Debian of its smallest kind with these packages."""
+    _call("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(packages)}", suite, str(root))
+
+
 def _build(root: Path) -> None:
-    _call("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(root))
+    debian(SUITE, PACKAGES, root)
     (root / "etc/hostname").write_text("web1\n")
     (root / "var/log/journal").mkdir(exist_ok=True)
     for unit in MASKED:
@@ -275,8 +308,12 @@ def _copy_python(root: Path, source: Path, python: str) -> tuple[str, str]:
 def _inside(root: Path, *command: str) -> None:
     """Run a command in the root without booting it."""
     # --keep-unit and --register=no: this machine need not run systemd itself.
-    quiet = ("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", "--private-network")
-    _call(*quiet, "-D", str(root), *command)
+    enter = ("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", "--private-network")
+    name = f"kill-audit-lab-{os.getpid()}"
+    try:
+        _call(*cgroups.within(name), *enter, f"--directory={root}", *command)
+    finally:
+        cgroups.remove(name)
 
 
 def _call(*command: str) -> None:

@@ -18,7 +18,9 @@ class Scenario:
     `environment`: of the worker, and of the app that sends its tasks. `celeries`: those it is played with.
     `coverage`: the report's verdict on the evidence. `nameable`: whether the journal can name the tasks. `reading`:
     the options that a report needs to see its journal. `evidence`: files, besides the journal, that have to be read.
-    `quick`: one of the few in `make test`.
+    `kernel_speaks`: whether the kernel writes lines about it, which every container of this host hears. `quick`: one
+    of the few in `make test`. `needs_memory_controller`: whether the machine's systemd must hear of memory itself,
+    which it can where this host has cgroup v2.
     """
 
     name: str
@@ -35,7 +37,9 @@ class Scenario:
     nameable: bool = True
     reading: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+    kernel_speaks: bool = False
     quick: bool = False
+    needs_memory_controller: bool = False
 
     def cause_for(self, run: Run) -> str:
         """Return the right cause for a run that was killed."""

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from .container import Container, wait
-from .root import CELERIES, HERE, Celery, LabError
+from .errors import LabError
+from .root import CELERIES, HERE, Celery
 
 UNIT = """\
 [Unit]
@@ -32,6 +33,7 @@ ExecStart={venv}/bin/celery -A shop worker -n %i@%H -Q %i {options}
 [Install]
 WantedBy=multi-user.target
 """
+UP = ("list-units", "--quiet", "--plain", "--state=active,activating,deactivating,reloading")
 DEPLOYER = "ops"
 LONG = 900
 """Seconds that a task takes which will be killed: however slow the machine is, it does not end before."""
@@ -134,6 +136,7 @@ class Stage:
         self.write("/etc/systemd/system/celery@.service", "[Service]\nExecStart=/bin/false\n")
         self.run("systemctl", "daemon-reload")
         self.run("systemctl", "kill", "--signal=KILL", "celery@*", check=False)
+        self.wait("the end of all workers", lambda: not self.run("systemctl", *UP, "celery@*", check=False).strip())
         self.run("systemctl", "stop", "rabbitmq-server")
         self.run("systemctl", "reset-failed", check=False)
         self.run("redis-cli", "flushall")
@@ -248,6 +251,10 @@ class Stage:
         state, *rest = stat.rpartition(")")[2].split()
         return state != "Z" and int(rest[18]) == process.ticks
 
+    def counts_memory(self) -> bool:
+        """Tell whether the machine's systemd has the memory controller (cgroup v2)."""
+        return "memory" in self.run("cat", "/sys/fs/cgroup/cgroup.controllers").split()
+
     def main(self, worker: str) -> Process:
         """Return the main process of a worker's present life."""
         ready = self.events("ready", worker)[-1]
@@ -274,9 +281,9 @@ class Stage:
         def all_ready() -> bool:
             return all(len(self.events("ready", worker)) > times for worker, times in before.items())
 
-        self.wait(f"{', '.join(before)} to be ready", all_ready, 60)
+        self.wait(f"{', '.join(before)} to be ready", all_ready, 120)
 
-    def running(self, *ids: str, times: int = 1, timeout: float = 30) -> list[Run]:
+    def running(self, *ids: str, times: int = 1, timeout: float = 90) -> list[Run]:
         """Wait until each of these tasks is at work for the n-th time; return those runs."""
 
         def all_at_work() -> bool:
@@ -287,7 +294,7 @@ class Stage:
         runs = self.runs()
         return [[run for run in runs if run.id == task][times - 1] for task in ids]
 
-    def finished(self, *ids: str, times: int = 1, timeout: float = 60) -> None:
+    def finished(self, *ids: str, times: int = 1, timeout: float = 120) -> None:
         """Wait until each of these tasks has come to an end of its own, that many times."""
 
         def all_ended() -> bool:
@@ -296,7 +303,7 @@ class Stage:
 
         self.wait(f"end {times} of {ids}", all_ended, timeout)
 
-    def gone(self, *killed: Run, timeout: float = 60) -> None:
+    def gone(self, *killed: Run, timeout: float = 120) -> None:
         """Wait until the processes of these runs are dead, and make sure that no run had ended before."""
         pids = [run.process.pid for run in killed]
         self.wait(f"the death of {pids}", lambda: not any(self.alive(run.process) for run in killed), timeout)
@@ -321,14 +328,14 @@ class Stage:
         """Return the ids of the tasks whose messages the broker still has."""
         return self.shop("waiting").split()
 
-    def line(self, worker: str, text: str, times: int = 1, timeout: float = 30) -> None:
+    def line(self, worker: str, text: str, times: int = 1, timeout: float = 90) -> None:
         """Wait until the journal has that many lines with this text, by the worker or about its unit."""
         self._match(worker, re.escape(text), times, timeout)
 
     def loss(self, worker: str, times: int = 1) -> None:
         """Wait until the worker has reported that many lost children in all."""
         # Only a report's first line has this form (on Python 3.11 Celery 5.2 writes `Arguments: (WorkerLostError(…`).
-        self._match(worker, r"[ (]WorkerLostError\('Worker exited prematurely", times, 30)
+        self._match(worker, r"[ (]WorkerLostError\('Worker exited prematurely", times, 90)
 
     def _match(self, worker: str, pattern: str, times: int, timeout: float) -> None:
         def seen() -> bool:
@@ -341,12 +348,12 @@ class Stage:
 
         self.wait(f"{times} x {pattern} by {worker}", seen, timeout)
 
-    def inactive(self, worker: str, timeout: float = 60) -> None:
+    def inactive(self, worker: str, timeout: float = 120) -> None:
         """Wait until a unit has stopped or failed."""
         states = ("inactive", "failed")
         command = ("systemctl", "show", "--value", "--property=ActiveState", unit_name(worker))
         self.wait(f"{worker} to stop", lambda: self.run(*command).strip() in states, timeout)
 
-    def wait(self, what: str, until: Callable[[], bool], timeout: float = 30) -> None:
+    def wait(self, what: str, until: Callable[[], bool], timeout: float = 90) -> None:
         """Wait until something is so; show the end of the journal if it never is."""
         wait(what, until, timeout, told=lambda: self.run("journalctl", "-n", "25", "-o", "cat", "--no-pager"))

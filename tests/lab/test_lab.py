@@ -8,11 +8,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from .compare import differences
+from .errors import MissingError
 from .root import AUDIT_VENV, CELERIES, Celery, available
 from .runner import play
 from .scenario import Scenario
@@ -20,20 +22,22 @@ from .scenarios import SCENARIOS
 from .stage import Stage
 from .truth import Truth
 
-pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
+pytestmark = pytest.mark.lab
+
+WANTED = os.environ.get("KILL_AUDIT_LAB", "quick")
 
 
 def chosen() -> list[object]:
-    """Return the scenarios to play, each with a Celery."""
-    wanted = os.environ.get("KILL_AUDIT_LAB", "quick")
+    """Return the scenarios to play, each with a Celery; the quick ones in one boot, others on a machine a worker."""
+    marks = [pytest.mark.xdist_group("lab")] if WANTED == "quick" else []
     return [
-        pytest.param(celery, scenario, id=f"{scenario.name}-{celery.version}")
+        pytest.param(celery, scenario, id=f"{scenario.name}-{celery.version}", marks=marks)
         for celery in CELERIES
         for scenario in SCENARIOS
         if celery.version in scenario.celeries
-        if wanted == "all"
-        or scenario.name in wanted.split(",")
-        or (wanted == "quick" and scenario.quick and celery is CELERIES[0])
+        if WANTED == "all"
+        or scenario.name in WANTED.split(",")
+        or (WANTED == "quick" and scenario.quick and celery is CELERIES[0])
     ]
 
 
@@ -42,14 +46,27 @@ def test_report_tells_the_truth(stage: Stage, celery: Celery, scenario: Scenario
     """A report equals the truth: on the live journal as an unprivileged user, and on the files from outside."""
     if celery not in available():
         pytest.skip(f"no Python {celery.python} here for Celery {celery.version}")
-    with play(stage, celery, scenario) as truth:
-        told = {
-            f"{place}, {log}": differences(report, truth, table)
-            for place, run in (("inside", inside), ("outside", outside))
-            for log, table, options in run_logs(stage, place)
-            for report in [run(stage, truth, options)]
-        }
-    assert told == {question: [] for question in told}
+    try:
+        with play(stage, celery, scenario) as truth:
+            wrong = said_wrongly(stage, truth)
+    except MissingError as missing:
+        pytest.skip(str(missing))
+    assert wrong == {question: [] for question in wrong}
+
+
+def said_wrongly(stage: Stage, truth: Truth) -> dict[str, list[str]]:
+    """Return what is wrong in each report, by where it was made and with which run log."""
+    asked = [
+        (f"{place}, {log}", table, ask, options)
+        for place, ask in (("inside", inside), ("outside", outside))
+        for log, table, options in run_logs(stage, place)
+    ]
+    with ThreadPoolExecutor(len(asked)) as reporters:
+        reports = [reporters.submit(ask, stage, truth, options) for _, _, ask, options in asked]
+    return {
+        name: differences(report.result(), truth, table)
+        for (name, table, _, _), report in zip(asked, reports, strict=True)
+    }
 
 
 def run_logs(stage: Stage, place: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:

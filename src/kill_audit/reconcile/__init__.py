@@ -107,7 +107,10 @@ def reconcile(
     """
     if run_log is None:
         return Reconciled(
-            findings=tuple(Finding(kill=kill) for kill in kills), ghosts=(), twice=_twice(history, ()), facts=None
+            findings=tuple(Finding(kill=kill) for kill in kills),
+            ghosts=(),
+            twice=_twice(history, (), question),
+            facts=None,
         )
     questions = _Questions()
     told = _ask(run_log, kills, question, questions)
@@ -133,7 +136,7 @@ def reconcile(
     return Reconciled(
         findings=tuple(finding_of(kill, view) for kill in kills),
         ghosts=tuple(ghosts_of(map(clock.right, told.open_rows or ()), claimed, history)),
-        twice=_twice(history, told.doubles or ()),
+        twice=_twice(history, told.doubles or (), question),
         facts=_facts(run_log, clock, attempts, matches),
         refused=tuple(dict.fromkeys(questions.refused)),
     )
@@ -217,12 +220,17 @@ def _by_names(
 # -- the other direction ----------------------------------------------------------------------------------------------
 
 
-def _twice(history: History, more: Iterable[tuple[str, str | None, int]]) -> tuple[Twice, ...]:
+def _twice(history: History, more: Iterable[tuple[str, str | None, int]], question: Question) -> tuple[Twice, ...]:
+    """Give the ids that finished once more within the window; the evidence before it would tell last week's again."""
     found = {
         one.task_id: Twice(
-            task_id=one.task_id, task_name=one.task_name or None, deliveries=one.deliveries, finished=one.finished
+            task_id=one.task_id,
+            task_name=one.task_name or None,
+            deliveries=one.deliveries,
+            finished=len(one.finished_at),
         )
         for one in history.twice
+        if any(question.since <= at < question.until for at in one.finished_at[1:])
     }
     for task_id, name, finished in more:
         known = found.get(task_id)

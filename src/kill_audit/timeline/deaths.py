@@ -541,7 +541,8 @@ def _with_main_process(found: Findings, elsewhere: Elsewhere) -> None:
     shown = [run for run in left if run.spoke is not None or run.accepted is not None]
     begun = [*shown, *(run for run in left if run not in shown)]
     begun = begun[:slots] if slots is not None else begun
-    certain = len(begun) == len(left) or all(run in shown for run in begun)
+    # Of a worker whose concurrency nothing shows, any of them may still have waited.
+    certain = (slots is not None and len(begun) == len(left)) or all(run in shown for run in begun)
     for place, run in enumerate(sorted(begun, key=lambda run: run.first_at)):
         how = "accepted" if run.accepted else "process" if run.spoke else "elimination"
         confidence = "high" if run in shown else "medium" if certain else "low"
