@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from builders import DAY, NOON, TASK, Journal, Table, Unit, audited, moment, row
 from kill_audit import texts
 from kill_audit.document import Document
-from kill_audit.entry import Micros
+from kill_audit.entry import Micros, Question
 from kill_audit.reconcile import Row, State, Verdict
 
 
@@ -400,6 +400,15 @@ def test_duplicate() -> None:
     """An id that finished twice without a retry is a duplicate, and no kill."""
     document = audited(delivered_twice().journal)
     assert (twice(document), document.kills) == ({"t1": (2, 2)}, ())
+
+
+@pytest.mark.parametrize(("since", "until", "found"), [(0, 7000, 0), (7000, 8000, 1), (8000, 9000, 0)])
+def test_a_duplicate_belongs_to_the_window_of_its_second_end(since: int, until: int, found: int) -> None:
+    """What is read before and after the window does not tell the same duplicate in each weekly report anew."""
+    question = Question(
+        since=moment(since), until=moment(until), read_since=moment(0) - DAY, read_until=moment(0) + DAY
+    )
+    assert len(audited(delivered_twice().journal, question=question).duplicates) == found
 
 
 def test_duplicate_across_hosts() -> None:

@@ -204,7 +204,10 @@ def reconcile(
     """
     if run_log is None:
         return Reconciled(
-            findings=tuple(Finding(kill=kill) for kill in kills), ghosts=(), twice=_twice(history, ()), facts=None
+            findings=tuple(Finding(kill=kill) for kill in kills),
+            ghosts=(),
+            twice=_twice(history, (), question),
+            facts=None,
         )
     refused: list[str] = []
     ids = sorted({kill.task_id for kill in kills if kill.task_id is not None})
@@ -241,7 +244,7 @@ def reconcile(
     return Reconciled(
         findings=findings,
         ghosts=ghosts,
-        twice=_twice(history, doubles),
+        twice=_twice(history, doubles, question),
         facts=facts,
         refused=tuple(dict.fromkeys(refused)),
     )
@@ -611,12 +614,17 @@ def _restarted(row: Row, by_node: Mapping[str, Sequence[Life]]) -> tuple[str, ..
     return (f"the worker {row.worker} was started anew since",) if begun else ()
 
 
-def _twice(history: History, more: Iterable[tuple[str, str | None, int]]) -> tuple[Twice, ...]:
+def _twice(history: History, more: Iterable[tuple[str, str | None, int]], question: Question) -> tuple[Twice, ...]:
+    """Give the ids that finished once more within the window; the evidence before it would tell last week's again."""
     found = {
         one.task_id: Twice(
-            task_id=one.task_id, task_name=one.task_name or None, deliveries=one.deliveries, finished=one.finished
+            task_id=one.task_id,
+            task_name=one.task_name or None,
+            deliveries=one.deliveries,
+            finished=len(one.finished_at),
         )
         for one in history.twice
+        if any(question.since <= at < question.until for at in one.finished_at[1:])
     }
     for task_id, name, finished in more:
         known = found.get(task_id)

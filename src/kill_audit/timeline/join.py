@@ -48,12 +48,12 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twice:
-    """An id that finished more than once."""
+    """An id that finished more than once, and when, in order of time."""
 
     task_id: str
     task_name: str
     deliveries: int
-    finished: int
+    finished_at: tuple[Micros, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -489,7 +489,7 @@ def _twice(ends: Mapping[str, Sequence[End]], receipts: Mapping[str, Sequence[Re
                 Twice(
                     task_id=task_id,
                     task_name=finished[0].task_name,
-                    finished=len(finished),
+                    finished_at=tuple(sorted(end.mark.at for end in finished)),
                     deliveries=max(len(receipts.get(task_id, ())), len(finished)),
                 )
             )
