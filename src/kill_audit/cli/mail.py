@@ -13,7 +13,7 @@ import click
 from kill_audit import when
 from kill_audit.cli.acceptances import acceptances_of, accepted_option, with_accepted
 from kill_audit.cli.completion import files
-from kill_audit.cli.keeping import completed, ledger_of, ledger_options
+from kill_audit.cli.keeping import completed, keep_option, ledger_of, ledger_options
 from kill_audit.cli.options import Reading, reading, run_log_options, source_options
 from kill_audit.cli.output import put
 from kill_audit.cli.reading import document_of
@@ -81,6 +81,7 @@ def _mail_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @source_options
 @run_log_options
 @ledger_options
+@keep_option
 @accepted_option
 @_mail_options
 @click.pass_obj
@@ -163,7 +164,7 @@ def _kept(document: "Document", shared: Reading, asked: dict[str, Any]) -> _Kept
     if ledger is None:
         return _Kept(document=document)
     if not asked["dry_run"]:
-        ledger.record(document, moves=False)
+        ledger.record(document, moves=False, keep=asked["keep"])
     return _Kept(
         document=completed(document, ledger, shared.zone),
         weeks=ledger.weeks(_WEEKS_BEFORE, micros(document.window.since), shared.zone),
