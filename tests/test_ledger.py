@@ -1,5 +1,6 @@
 """The ledger: what it keeps of reports, and what it gives back when the journal has forgotten."""
 
+import errno
 import os
 import sqlite3
 import stat
@@ -634,6 +635,18 @@ def test_a_file_that_is_no_database_is_refused_in_one_line(path: Path) -> None:
     path.write_text("no database " * 100)
     with pytest.raises(LedgerError, match="not a database"):
         ledger_at(path)
+
+
+def test_a_place_that_may_not_be_looked_into_is_told_in_one_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a service is closed to others: that is neither "no ledger" nor a traceback."""
+
+    def closed(self: Path, **_: object) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "stat", closed)
+    with pytest.raises(LedgerError, match=r"cannot read the ledger .*: Permission denied") as refused:
+        open_ledger(str(path), scope=SCOPE, environ={})
+    assert "--no-ledger" in (refused.value.hint or "")
 
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -170,7 +171,8 @@ def _in_child(function: Callable[[Item], Result], item: Item, answers: Connectio
     except Exception as error:  # noqa: BLE001 -- it goes on in the parent
         error.add_note(traceback.format_exc())
         answer = _Raised(error)
-    answers.send(answer)
+    with suppress(BrokenPipeError):  # the parent was killed: nobody asks any more
+        answers.send(answer)
 
 
 def _be_quiet() -> None:

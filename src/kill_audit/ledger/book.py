@@ -23,7 +23,7 @@ from kill_audit.ledger.evidence import GONE, OUT_OF_REACH, Hole, holes, reach, s
 from kill_audit.ledger.failures import LedgerError
 from kill_audit.ledger.kept import Kept, Key, Kind, decoded
 from kill_audit.ledger.merge import changes
-from kill_audit.ledger.place import engine_for, file_of, locate
+from kill_audit.ledger.place import engine_for, file_of, is_there, locate
 from kill_audit.ledger.spans import Span, Spans, joined, length, less, within
 from kill_audit.ledger.supplement import Held, supplemented
 from kill_audit.ledger.tables import BOOK, FINDING, PROBLEM, SEEN, STEPS, migrate, refuse_later, version_of
@@ -97,7 +97,7 @@ def open_ledger(
     """
     url = locate(text, environ)
     path = file_of(url)
-    if path is not None and not writing and not path.is_file():
+    if path is not None and not writing and not is_there(path):
         return None
     ledger = Ledger(engine_for(url, writing=writing), shown=str(path) if path else hidden(url), scope=scope)
     if writing:
