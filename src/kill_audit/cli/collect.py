@@ -8,7 +8,7 @@ import click
 
 from kill_audit import when
 from kill_audit.cli.keeping import AGAIN, keep_option, ledger_of, ledger_options
-from kill_audit.cli.options import Reading, reading, run_log_options, source_options
+from kill_audit.cli.options import Reading, reading, run_log_options, window_options
 from kill_audit.cli.reading import document_of
 from kill_audit.errors import UsageError
 
@@ -17,7 +17,7 @@ FIRST = when.span("8w")
 
 
 @click.command(name="collect", short_help="Keep findings in the ledger, before the journal loses them.")
-@source_options
+@window_options(since="where the last run ended, at least 8d ago; 8w ago the first time")
 @run_log_options
 @ledger_options
 @keep_option

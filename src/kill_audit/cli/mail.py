@@ -14,7 +14,7 @@ from kill_audit import when
 from kill_audit.cli.acceptances import acceptances_of, accepted_option, with_accepted
 from kill_audit.cli.completion import files
 from kill_audit.cli.keeping import completed, keep_option, ledger_of, ledger_options
-from kill_audit.cli.options import Reading, reading, run_log_options, source_options
+from kill_audit.cli.options import Reading, reading, run_log_options, window_options
 from kill_audit.cli.output import put
 from kill_audit.cli.reading import document_of
 from kill_audit.errors import KillAuditError, UsageError
@@ -78,7 +78,7 @@ def _mail_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command(name="mail", short_help="Mail the summary of the last week.")
-@source_options
+@window_options(since="Monday of the last whole week", until="the Monday after it; now with --since")
 @run_log_options
 @ledger_options
 @keep_option

@@ -329,9 +329,17 @@ def _show_lines(text: str) -> None:
             click.echo(f"    {line.removeprefix('ExecStart=')}")
         elif line.startswith("OnCalendar="):
             calendar = line.removeprefix("OnCalendar=").replace("%%", "%")
-            click.echo(f"    {calendar}, next: {schedule.next_run(calendar) or 'systemd-analyze is not here to tell'}")
+            click.echo(f"    {calendar}, next: {_next_run(calendar)}")
         elif line[:1].isdigit():
             click.echo(f"    {line}")
+            if (calendar := schedule.calendar_of(line)) is not None:
+                click.echo(f"    {calendar}, next: {_next_run(calendar)}")
+
+
+def _next_run(calendar: str) -> str:
+    from kill_audit import schedule
+
+    return schedule.next_run(calendar) or "systemd-analyze is not here to tell"
 
 
 @command.command(name="remove", short_help="Stop and remove the timers.")
