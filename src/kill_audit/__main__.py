@@ -10,7 +10,7 @@ def main() -> None:
     try:
         status = run(sys.argv[1:])
     except Exception:  # noqa: BLE001 - Python's own status would be 1, which means findings
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
         status = 2
     sys.exit(status)
 

@@ -332,8 +332,8 @@ def _show_lines(text: str) -> None:
             click.echo(f"    {calendar}, next: {_next_run(calendar)}")
         elif line[:1].isdigit():
             click.echo(f"    {line}")
-            if (calendar := schedule.calendar_of(line)) is not None:
-                click.echo(f"    {calendar}, next: {_next_run(calendar)}")
+            if (event := schedule.calendar_of(line)) is not None:
+                click.echo(f"    {event}, next: {_next_run(event)}")
 
 
 def _next_run(calendar: str) -> str:
