@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, sync_playwright
 
 from builders import DAY, Journal
+from kill_audit import texts
 from kill_audit.document import (
     Accepted,
     BlindDeath,
@@ -305,7 +306,8 @@ def test_a_week_whose_kills_are_all_accepted_has_no_worst() -> None:
     """It is still no quiet week, and no command asks to look at a kill that is known."""
     known = Accepted(reason="the drill", until=None, by="task shop.*", where="a.toml:5")
     text = body(mailed(accepted_by(week(), known, 0, 1, 2)), "plain")
-    assert "WORST FIRST\n3 kills, all accepted as known\n" in text
+    assert "WORST FIRST" not in text
+    assert "\n\n3 kills, all accepted as known\n\n" in text
     assert "kill-audit show" not in text
 
 
@@ -320,6 +322,17 @@ def test_tasks_are_compared_and_the_rest_of_them_is_a_number() -> None:
     text = body(mailed(msgspec.structs.replace(document, kills=kills, previous=earlier)), "plain")
     assert re.search(r"^ +1  tasks.t00  \(4 the week before\)", text, re.MULTILINE)
     assert re.search(r"^ +3  \(4 other tasks\)  \(1 the week before\)", text, re.MULTILINE)
+
+
+def test_what_the_run_log_says_of_all_kills_is_counted() -> None:
+    """A run whose row says success, or that the table does not reach back to, is counted too."""
+    document = week(3)
+    verdicts = {"contradicted": 2, "uncovered": 1}
+    document = msgspec.structs.replace(document, totals=msgspec.structs.replace(document.totals, by_verdict=verdicts))
+    text = body(mailed(msgspec.structs.replace(document, previous=before(98, missing=98))), "plain")
+    titles = texts.load().verdicts
+    assert f"\n      2  {titles['contradicted'].title}  (0 the week before)\n" in text
+    assert f"\n      1  {titles['uncovered'].title}  (0 the week before)\n" in text
 
 
 def test_what_is_no_kill_is_told_besides() -> None:
@@ -355,7 +368,9 @@ def test_kills_that_nobody_has_to_act_on_are_a_number() -> None:
     [deploy] = document.deploys
     many = tuple(msgspec.structs.replace(deploy, id=f"d{number}", label=f"release {number}") for number in range(13))
     text = body(mailed(msgspec.structs.replace(document, kills=recorded, deploys=(deploy, *many))), "plain")
-    assert "WORST FIRST\n3 kills\n" in text
+    assert "WORST FIRST" not in text
+    assert "\n\n3 kills\n\n" in text
+    assert "kill-audit show" not in text
     assert "and 4 more deploys" in text
     assert "- release 0, 2026-11-30 12:01:00: 0 killed" in text
 

@@ -238,9 +238,20 @@ def _numbers(document: Document) -> Iterator[Number]:
     if document.run_log is not None:
         yield _number("no run row", "missing", now, known)
         yield _number("row stuck open", "stuck", now, known)
+        yield from _other_verdicts(now, known)
         yield _number("ghost row" if now.ghosts == 1 else "ghost rows", "ghosts", now, known)
     if now.blind_deaths or (before is not None and before.blind_deaths):
         yield _number("blind death" if now.blind_deaths == 1 else "blind deaths", "blind_deaths", now, before)
+
+
+def _other_verdicts(now: Totals, known: Totals | None) -> Iterator[Number]:
+    """Count what the run log says of all other kills, as far as it says it of any."""
+    titles = texts.load().verdicts
+    for verdict, number in now.by_verdict.items():
+        if verdict not in figures.UNSETTLED_ROWS and number:
+            earlier = None if known is None else known.by_verdict.get(verdict, 0)
+            label = titles[verdict].title if verdict in titles else printable(verdict)
+            yield Number(label=label, now=number, before=earlier, bad=False)
 
 
 def _number(label: str, key: str, now: Totals, before: Totals | None, *, bad: bool = True) -> Number:
@@ -382,8 +393,8 @@ def _accepted(document: Document, clock: Clock) -> Iterator[str]:
 def _steps(document: Document, clock: Clock) -> Iterator[tuple[str, str]]:
     """Commands to copy, each with the window, because by the time the mail is read the usual one is another."""
     window = f"-S {_spelt(document.window.since, clock)} -U {_spelt(document.window.until, clock)}"
-    longest, rest = figures.worst_first(document)
-    for kill in (*longest, *rest)[:1]:
+    longest, _ = figures.worst_first(document)
+    for kill in longest[:1]:
         yield f"kill-audit show {kill.id} {window}", "the evidence for the first kill above"
     if document.kills:
         yield f"kill-audit report {window} -x", "all of it, with what each finding means and how to fix it"
