@@ -9,13 +9,13 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from kill_audit.document import Document
-from kill_audit.ledger import Ledger
 from ledger_stories import DAY, HOUR, NOON, ids, ledger_at, left, read_at, weeks_of_kills
 
 EVENTS = ("before_cursor_execute", "after_cursor_execute", "commit")
@@ -30,8 +30,8 @@ def documents() -> tuple[Document, ...]:
     )
 
 
-def kill_at(ledger: Ledger, point: int) -> None:
-    """Let this process be killed at the `point`-th thing that it does with the database."""
+def kill_at(point: int) -> None:
+    """Let this process be killed at the `point`-th thing that it does with a database."""
     left_over = iter(range(point))
 
     def count(*_: Any) -> None:
@@ -39,16 +39,15 @@ def kill_at(ledger: Ledger, point: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     for event in EVENTS:
-        sa.event.listen(ledger._engine, event, count)
+        sa.event.listen(sa.Engine, event, count)
 
 
 def run_killed_at(point: int, path: Path, document: Document) -> bool:
-    """Record in a child that is killed; whether it was."""
+    """Open a ledger and record in it, in a child that is killed; whether it was."""
     child = os.fork()
     if child == 0:
-        ledger = ledger_at(path)
-        kill_at(ledger, point)
-        ledger.record(document)
+        kill_at(point)
+        ledger_at(path).record(document)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     return os.WIFSIGNALED(status)
@@ -62,18 +61,31 @@ def main(folder: Path) -> None:
         ledger_at(undisturbed).record(document)
     for document in read[:2]:
         ledger_at(template).record(document)
+    told = {
+        "undisturbed": ids(ledger_at(undisturbed)),
+        "before": ids(ledger_at(template)),
+        "first": killed_everywhere(folder / "first", None, read[:1]),
+        "later": killed_everywhere(folder / "later", template, read[2:]),
+    }
+    print(json.dumps(told))  # noqa: T201
+
+
+def killed_everywhere(folder: Path, template: Path | None, read: Sequence[Document]) -> list[dict[str, Any]]:
+    """Kill the first of these runs at ever later points, and let it and all others run whole after each."""
+    folder.mkdir()
     runs = []
     killed, point = True, 0
     while killed:
         path = folder / f"run-{point}"
-        shutil.copy(template, path)
-        killed = run_killed_at(point, path, read[2])
+        if template is not None:
+            shutil.copy(template, path)
+        killed = run_killed_at(point, path, read[0])
         after = ids(ledger_at(path))
-        for document in read[2:]:
+        for document in read:
             ledger_at(path).record(document)
         runs.append({"killed": killed, "after": after, "ids": ids(ledger_at(path))})
         point += 1
-    print(json.dumps({"before": ids(ledger_at(template)), "undisturbed": ids(ledger_at(undisturbed)), "runs": runs}))  # noqa: T201
+    return runs
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The ledger: what it keeps of reports, and what it gives back when the journal has forgotten."""
 
+import errno
 import os
 import sqlite3
 import stat
@@ -89,6 +90,52 @@ def test_the_position_is_where_reading_ended_and_never_goes_back(path: Path) -> 
     assert book.position() == NOON + 2 * DAY
     book.record(read_at(TEN_DAYS, now=NOON + 5 * DAY))
     assert book.position() == NOON + 5 * DAY
+
+
+def test_a_position_of_a_wrong_clock_holds_up_nothing(path: Path) -> None:
+    """What a run wrote whose clock was years ahead does not keep later ones from telling what the journal lost."""
+    book = ledger_at(path)
+    book.record(read_at(TEN_DAYS, now=NOON + 2 * DAY))
+    book.record(read_at(TEN_DAYS, now=NOON + 2_000 * DAY, since=NOON))
+    assert book.position() == NOON + 2_000 * DAY
+    book.record(read_at(TEN_DAYS, now=NOON + 3 * DAY))
+    assert book.position() == NOON + 3 * DAY
+    assert book.seen(0, 2**62)[-1][1] == NOON + 3 * DAY + HOUR
+
+
+def test_what_is_older_than_it_is_to_be_kept_is_dropped(path: Path) -> None:
+    """With `keep` kills, coverage and its problems go once they are that old, each once, and the rest stays."""
+    book = ledger_at(path)
+    book.record(read_at(TEN_DAYS, now=NOON + 5 * DAY, since=NOON - HOUR))
+    recorded = book.record(read_at(TEN_DAYS, now=NOON + 6 * DAY, since=NOON + 4 * DAY), keep=2 * DAY)
+    assert (recorded.dropped, recorded.withdrawn) == (3, 0)
+    assert ids(book) == [kill.id for kill in whole().kills[3:6]]
+    assert book.seen(0, LATE) == ((NOON + 3 * DAY, NOON + 6 * DAY),)
+    assert book.record(read_at(TEN_DAYS, now=NOON + 6 * DAY, since=NOON + 5 * DAY), keep=3 * DAY).dropped == 0
+    assert book.totals(0, LATE).idle_deaths == 0
+    assert not book.record(read_at(TEN_DAYS, now=NOON + 6 * DAY, since=NOON + 5 * DAY)).dropped
+
+
+def test_an_open_row_is_kept_as_long_as_it_is_seen(path: Path) -> None:
+    """A ghost is dropped by its last sighting: a row that is open for years was not found today."""
+    book = ledger_at(path)
+    ghost = Ghost(key="1", task=TaskReference(name="tasks.a", id="g"), started_at=None, reasons=("its boot is over",))
+    for day in (2, 4, 6):
+        read = read_at(TEN_DAYS, now=NOON + day * DAY, since=NOON + (day - 2) * DAY)
+        book.record(msgspec.structs.replace(read, ghosts=(ghost,)), keep=DAY)
+    assert book.totals(NOON + DAY, NOON + 3 * DAY).ghosts == 1
+    book.record(read_at(TEN_DAYS, now=NOON + 8 * DAY, since=NOON + 6 * DAY), keep=DAY)
+    book.record(read_at(TEN_DAYS, now=NOON + 9 * DAY, since=NOON + 8 * DAY), keep=DAY)
+    assert book.totals(0, LATE).ghosts == 0
+
+
+def test_a_wrong_clock_drops_nothing(path: Path) -> None:
+    """A run that thinks itself years ahead drops what is old by the end of the runs before it, not by its own time."""
+    book = ledger_at(path)
+    book.record(read_at(TEN_DAYS, now=NOON + 5 * DAY, since=NOON - HOUR), keep=30 * DAY)
+    kept = ids(book)
+    assert book.record(read_at(TEN_DAYS, now=NOON + 2_000 * DAY), keep=30 * DAY).dropped == 0
+    assert ids(book)[: len(kept)] == kept
 
 
 def test_a_window_that_reaches_into_the_future_is_kept_as_far_as_it_was_read(path: Path) -> None:
@@ -588,6 +635,18 @@ def test_a_file_that_is_no_database_is_refused_in_one_line(path: Path) -> None:
     path.write_text("no database " * 100)
     with pytest.raises(LedgerError, match="not a database"):
         ledger_at(path)
+
+
+def test_a_place_that_may_not_be_looked_into_is_told_in_one_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a service is closed to others: that is neither "no ledger" nor a traceback."""
+
+    def closed(self: Path, **_: object) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "stat", closed)
+    with pytest.raises(LedgerError, match=r"cannot read the ledger .*: Permission denied") as refused:
+        open_ledger(str(path), scope=SCOPE, environ={})
+    assert "--no-ledger" in (refused.value.hint or "")
 
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,18 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, sync_playwright
 
 from builders import DAY, Journal
-from kill_audit.document import BlindDeath, Candidate, Document, Duplicate, Ghost, Task, TaskReference, timestamp
+from kill_audit import texts
+from kill_audit.document import (
+    Accepted,
+    BlindDeath,
+    Candidate,
+    Document,
+    Duplicate,
+    Ghost,
+    Task,
+    TaskReference,
+    timestamp,
+)
 from kill_audit.errors import SourceError
 from kill_audit.mail import Due, MailError, compose, compose_failure, fingerprint, parties, withheld
 from kill_audit.mail.content import rounded, spark, subject
@@ -100,7 +111,7 @@ def test_a_blind_death_is_in_the_subject() -> None:
         max_tasks=8, why="the log level hides which tasks it had received",
     )  # fmt: skip
     document = msgspec.structs.replace(week(0), blind_deaths=(blind,))
-    assert subject(summary(document)) == "kill-audit web1: 0 killed, 1 blind death"
+    assert subject(summary(document)) == "kill-audit web1: 0 killed, 1 blind death, 7 of 7 days covered"
     assert "at most 8 tasks (the log level hides which" in " ".join(body(mailed(document), "plain").split())
 
 
@@ -263,6 +274,67 @@ def test_this_week_stands_against_the_last() -> None:
     assert re.search(r"^ +3  unit-stop  \(98 the week before\)", text, re.MULTILINE)
 
 
+def accepted_by(document: Document, entry: Accepted, *numbers: int) -> Document:
+    """The report with kills that an entry accepts."""
+    kills = tuple(
+        msgspec.structs.replace(kill, accepted=entry) if number in numbers else kill
+        for number, kill in enumerate(document.kills)
+    )
+    number = sum(kill.accepted is not None for kill in kills)
+    return msgspec.structs.replace(
+        document, kills=kills, totals=msgspec.structs.replace(document.totals, accepted=number)
+    )
+
+
+def test_accepted_kills_are_counted_with_their_reason_and_not_among_the_worst() -> None:
+    """The subject, the numbers and both bodies tell how many and why; they are compared with nothing."""
+    entry = Accepted(reason="the drill", until=None, by="task shop.*", where="kill-audit.accepted.toml:5")
+    document = accepted_by(week(), entry, 0, 2)
+    document = msgspec.structs.replace(document, previous=before(98, missing=98))
+    message = mailed(document)
+    assert "3 killed, 3 unrecorded (98 the week before), 2 accepted, 1 deploy" in message["Subject"]
+    text = body(message, "plain")
+    assert "\n      2  accepted as known\n" in text
+    assert len(re.findall(r"^[0-9]+\. ", text, re.MULTILINE)) == 1
+    assert "and 2 more kills, all accepted as known" in text
+    told = "2 kills accepted: the drill (task shop.*; kill-audit.accepted.toml:5)"
+    assert told in " ".join(text.split())
+    assert told in body(message, "html")
+
+
+def test_a_week_whose_kills_are_all_accepted_has_no_worst() -> None:
+    """It is still no quiet week, and no command asks to look at a kill that is known."""
+    known = Accepted(reason="the drill", until=None, by="task shop.*", where="a.toml:5")
+    text = body(mailed(accepted_by(week(), known, 0, 1, 2)), "plain")
+    assert "WORST FIRST" not in text
+    assert "\n\n3 kills, all accepted as known\n\n" in text
+    assert "kill-audit show" not in text
+
+
+def test_tasks_are_compared_and_the_rest_of_them_is_a_number() -> None:
+    """Ten tasks stand with their number of the week before; all others together are one line, so that it adds up."""
+    document = week(13)
+    kills = tuple(
+        msgspec.structs.replace(kill, task=msgspec.structs.replace(kill.task, name=f"tasks.t{number:02}"))
+        for number, kill in enumerate(document.kills)
+    )
+    earlier = msgspec.structs.replace(before(5), by_task={"tasks.t00": 4, "tasks.gone": 1})
+    text = body(mailed(msgspec.structs.replace(document, kills=kills, previous=earlier)), "plain")
+    assert re.search(r"^ +1  tasks.t00  \(4 the week before\)", text, re.MULTILINE)
+    assert re.search(r"^ +3  \(4 other tasks\)  \(1 the week before\)", text, re.MULTILINE)
+
+
+def test_what_the_run_log_says_of_all_kills_is_counted() -> None:
+    """A run whose row says success, or that the table does not reach back to, is counted too."""
+    document = week(3)
+    verdicts = {"contradicted": 2, "uncovered": 1}
+    document = msgspec.structs.replace(document, totals=msgspec.structs.replace(document.totals, by_verdict=verdicts))
+    text = body(mailed(msgspec.structs.replace(document, previous=before(98, missing=98))), "plain")
+    titles = texts.load().verdicts
+    assert f"\n      2  {titles['contradicted'].title}  (0 the week before)\n" in text
+    assert f"\n      1  {titles['uncovered'].title}  (0 the week before)\n" in text
+
+
 def test_what_is_no_kill_is_told_besides() -> None:
     """Ghost rows, tasks that finished twice and idle deaths are told, and a ghost alone is no quiet week."""
     ghost = Ghost(
@@ -271,7 +343,7 @@ def test_what_is_no_kill_is_told_besides() -> None:
     twice = Duplicate(task=TaskReference(name="shop.tasks.charge", id="c"), deliveries=3, finished=2)
     document = msgspec.structs.replace(week(0), ghosts=(ghost,), duplicates=(twice,))
     message = mailed(document)
-    assert message["Subject"] == "kill-audit web1: 0 killed, 1 ghost row"
+    assert message["Subject"] == "kill-audit web1: 0 killed, 1 ghost row, 7 of 7 days covered"
     text = " ".join(body(message, "plain").split())
     assert "1 ghost row, still open although nothing runs: shop.tasks.ring[g]" in text
     assert "1 task finished more than once: shop.tasks.charge[c]" in text
@@ -296,7 +368,9 @@ def test_kills_that_nobody_has_to_act_on_are_a_number() -> None:
     [deploy] = document.deploys
     many = tuple(msgspec.structs.replace(deploy, id=f"d{number}", label=f"release {number}") for number in range(13))
     text = body(mailed(msgspec.structs.replace(document, kills=recorded, deploys=(deploy, *many))), "plain")
-    assert "WORST FIRST\n3 kills\n" in text
+    assert "WORST FIRST" not in text
+    assert "\n\n3 kills\n\n" in text
+    assert "kill-audit show" not in text
     assert "and 4 more deploys" in text
     assert "- release 0, 2026-11-30 12:01:00: 0 killed" in text
 

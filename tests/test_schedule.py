@@ -15,6 +15,7 @@ from kill_audit.schedule import (
     ScheduleError,
     Whose,
     block_of,
+    calendar_of,
     cron_text,
     crontab,
     manager_runs,
@@ -171,6 +172,22 @@ def test_cron_runs_the_same_commands() -> None:
 def test_a_day_and_a_time_are_five_fields(weekly: str, fields: str) -> None:
     """Sunday is 0."""
     assert cron_time(weekly) == fields
+
+
+@needs_systemd
+@pytest.mark.parametrize(
+    ("line", "calendar"), [("7 * * * * root x", "*:07"), ("0 8 * * 0 x", "Sun 08:00"), ("59 23 * * 1 x", "Mon 23:59")]
+)
+def test_a_line_of_cron_is_a_calendar_event(line: str, calendar: str) -> None:
+    """So that systemd can say when it runs next."""
+    assert calendar_of(line) == calendar
+    assert next_run(calendar)
+
+
+@pytest.mark.parametrize("line", ["SHELL=/bin/sh", "0 8 * * 1-5 root x", "*/5 * * * * x", "0 8 1 * * x", ""])
+def test_another_line_of_cron_is_left_unsaid(line: str) -> None:
+    """What was changed by hand may run at times that this program never writes."""
+    assert calendar_of(line) is None
 
 
 @pytest.mark.parametrize("weekly", ["Mon 08:00 Europe/Berlin", "weekly", "Mon..Fri 08:00", "Mun 08:00", "Mon 24:00"])

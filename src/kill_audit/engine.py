@@ -230,7 +230,7 @@ def _in_child(
     gc.freeze()  # what was there before is not looked through again and again
     if _is_fragile(item):
         _be_quiet()
-    with contextlib.suppress(EOFError):  # the parent has ended, or wants nothing more
+    with contextlib.suppress(EOFError, BrokenPipeError):  # the parent has ended, or wants nothing more
         while True:
             line.send(_answer(function, item))
             item = line.recv()

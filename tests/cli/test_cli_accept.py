@@ -93,7 +93,7 @@ def test_show_and_mail_say_so(kill_audit: Command) -> None:
     assert f"Accepted as known\n  a known deploy (id {known[0]}; {NAME}:" in shown.out
     mail = kill_audit("mail", "--to", "a@example.org", "--from", "b@example.org", "--dry-run", *DEPLOY)
     assert f"{len(known)} accepted" in mail.out
-    assert f"1 kill accepted by id {known[0]}: a known deploy" in " ".join(mail.out.split())
+    assert f"1 kill accepted: a known deploy (id {known[0]}; {NAME}:" in " ".join(mail.out.split())
     due = kill_audit(
         "mail",
         "--to",

@@ -1,5 +1,6 @@
 """`kill-audit collect`: what it keeps, from where it goes on, and what it says."""
 
+import re
 import sqlite3
 import time
 from contextlib import closing
@@ -39,6 +40,16 @@ def written_at(entry: bytes) -> int:
     """When an entry was written, in microseconds."""
     [line] = [line for line in entry.splitlines() if line.startswith(b"__REALTIME_TIMESTAMP=")]
     return int(line.partition(b"=")[2])
+
+
+def moved(entry: bytes, later: int) -> bytes:
+    """The entry as if it had been written so many microseconds later."""
+    return re.sub(
+        rb"^(__(?:REALTIME|MONOTONIC)_TIMESTAMP)=([0-9]+)$",
+        lambda found: b"%s=%d" % (found[1], int(found[2]) + later),
+        entry,
+        flags=re.MULTILINE,
+    )
 
 
 def at(moment: int) -> str:
@@ -96,6 +107,34 @@ def test_the_first_run_looks_eight_weeks_back(
     said = kill_audit("collect", "--file", JOURNAL)
     assert said.out.startswith("0 killed since ")
     assert kept(state) == found
+
+
+def test_what_is_older_than_keep_is_dropped(kill_audit: Command, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty days later the kills go by --keep, counted from where the run before ended, and are not read again."""
+    journal = Path("journal.export")
+    journal.write_bytes(b"".join(entries()))
+    kill_audit("collect", "--quiet", *WINDOW, "--file", journal)
+    found = kept(state)
+    said = []
+    for days in (20, 21):
+        later = days * 86_400_000_000
+        journal.write_bytes(b"".join([*entries(), *(moved(entry, later) for entry in entries()[-40:])]))
+        now = written_at(entries()[-1]) + later
+        monkeypatch.setattr(time, "time_ns", lambda now=now: now * 1000 + 1_000_000)
+        said.append(kill_audit("collect", "--file", journal, "--keep", "10d").out)
+    assert found
+    assert "dropped" not in said[0]
+    assert f"0 withdrawn, {found} dropped by their age (--keep)" in said[1]
+    assert kept(state) == 0
+
+
+def test_the_configuration_says_how_long_findings_are_kept(kill_audit: Command) -> None:
+    """`[ledger] keep` is --keep; a time in which kills are still judged again is refused."""
+    Path("kill-audit.toml").write_text('[ledger]\nkeep = "5d"\n')
+    said = kill_audit("collect", *DEPLOY)
+    assert said.status == 2
+    assert "--keep 5d: kills are judged again for 8 days" in said.err
+    assert kill_audit("collect", *DEPLOY, "--keep", "8d").status == 0
 
 
 def test_nothing_to_read_is_exit_3(kill_audit: Command) -> None:

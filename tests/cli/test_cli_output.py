@@ -13,12 +13,26 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from command_line import Command, run_log, scene
+from kill_audit.__main__ import main
 from kill_audit.cli.output import put, write
 from kill_audit.document import schema
 from kill_audit.errors import KillAuditError
 from kill_audit.render import FORMS
 
 REPORT = ["report", "--no-ledger", *scene("deploy"), *run_log("deploy")]
+
+
+def test_an_error_of_its_own_is_exit_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Python's own status of an exception would be 1, which means findings; the traceback is for a bug report."""
+
+    def broken(_: object) -> int:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("kill_audit.cli.run", broken)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "ZeroDivisionError: division by zero" in capsys.readouterr().err
 
 
 def test_every_format_tells_of_every_kill(kill_audit: Command) -> None:

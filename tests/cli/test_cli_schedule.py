@@ -50,6 +50,11 @@ def programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Programs:
     return standing_in
 
 
+def line_of(path: Path) -> str:
+    """What a service runs; nothing for a timer."""
+    return next((line for line in path.read_text().splitlines() if line.startswith("ExecStart=")), "")
+
+
 def test_install_writes_and_starts_timers_with_the_options_it_was_given(
     kill_audit: Command, programs: Programs, tmp_path: Path
 ) -> None:
@@ -147,6 +152,33 @@ def test_a_program_that_the_service_cannot_see_is_refused(
     assert kill_audit("schedule", "install", "--to", "ops@example.org", "--user").status == 0
 
 
+def test_what_is_accepted_goes_with_the_mail(kill_audit: Command, programs: Programs, tmp_path: Path) -> None:
+    """--accepted is the mail's, --keep both services'; a file that is found only from here is told."""
+    del programs
+    install = ("schedule", "install", "--to", "ops@example.org", "--smtp", "smtps://h", "--program", "/bin/true")
+    Path("kill-audit.accepted.toml").touch()
+    told = kill_audit(*install)
+    assert "note: what runs later does not read kill-audit.accepted.toml: name it with --accepted" in told.err
+    assert kill_audit(*install, "--accepted", "kill-audit.accepted.toml", "--keep", "1y").err == ""
+    here = Path.cwd()
+    collect, _, mail, _ = (line_of(tmp_path / "system" / name) for name in NAMES)
+    assert collect == "ExecStart=/bin/true collect --quiet --keep 1y"
+    assert f"--keep 1y --to ops@example.org --accepted {here}/kill-audit.accepted.toml" in mail
+
+
+def test_a_file_that_the_service_cannot_see_is_refused(
+    kill_audit: Command, programs: Programs, tmp_path: Path
+) -> None:
+    """What ProtectHome= hides is told before anything is written; a user's own service sees it."""
+    del programs
+    words = ("--to", "ops@example.org", "--smtp", "smtps://h", "--program", "/bin/true")
+    said = kill_audit("schedule", "install", *words, "--accepted", "/hidden/me/a.toml")
+    assert said.status == 2
+    assert "--accepted /hidden/me/a.toml: a hardened service cannot see /hidden/me/a.toml" in said.err
+    assert not (tmp_path / "system").exists()
+    assert kill_audit("schedule", "install", "--user", *words, "--accepted", "/hidden/me/a.toml").status == 0
+
+
 def test_a_users_timers_go_to_the_users_manager(kill_audit: Command, programs: Programs, tmp_path: Path) -> None:
     """They lie in the user's own folder, run for the user's own journal, and the words for systemctl are shown."""
     said = kill_audit("schedule", "install", "--to", "ops@example.org", "--program", "/bin/true", "--user")
@@ -176,6 +208,7 @@ def test_cron_lines_go_to_cron_d(kill_audit: Command, programs: Programs, tmp_pa
     assert "0 8 * * 1 root /bin/true mail --quiet --to ops@example.org\n" in text
     said = kill_audit("schedule", "show", "--cron")
     assert "    0 8 * * 1 root /bin/true mail" in said.out
+    assert "    Mon 08:00, next: Mon 2026-12-07 08:00:00 UTC\n" in said.out
     assert kill_audit("schedule", "remove", "--cron").out.startswith("removed ")
 
 
@@ -196,6 +229,7 @@ def test_a_users_cron_lines_stand_among_the_users_own(kill_audit: Command, progr
     ("words", "says"),
     [
         ((), "nobody to mail to"),
+        (("--to", "ops@example.org", "--keep", "1d"), "kills are judged again"),
         (("--to", "ops@example.org", "--since", "7d"), "--since is for a single run"),
         (("--to", "ops@example.org", "--program", "/nonexistent"), "no such program"),
         (

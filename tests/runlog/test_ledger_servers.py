@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 from sqlalchemy.engine import URL
 
-from kill_audit.document import Document, timestamp
+from kill_audit.document import Document, Ghost, TaskReference, timestamp
 from kill_audit.ledger import Ledger, open_ledger
 from ledger_stories import DAY, HOUR, NOON, SCOPE, ids, left, read_at, weeks_of_kills
 
@@ -40,6 +40,20 @@ def test_a_server_keeps_and_gives_back_what_a_file_does(database: URL) -> None:
     assert reader.position() == LATE
     short = read_at(left(FOUR_DAYS, NOON + 2 * DAY), now=LATE + 1, since=NOON + HOUR // 60)
     assert [kill.id for kill in reader.supplement(short).kills] == [kill.id for kill in document.kills]
+
+
+def test_a_server_drops_what_is_older_than_it_is_to_be_kept(database: URL) -> None:
+    """Kills, a ghost that is not seen any more and coverage go, and are told as dropped; what is younger stays."""
+    ghost = Ghost(key="1", task=TaskReference(name="tasks.a", id="g"), started_at=None, reasons=("its boot is over",))
+    book = ledger_of(database)
+    first = read_at(FOUR_DAYS, now=NOON + DAY + HOUR, since=NOON)
+    book.record(msgspec.structs.replace(first, ghosts=(ghost,)), keep=DAY)
+    book.record(read_at(FOUR_DAYS, now=LATE, since=NOON + DAY), keep=DAY)
+    recorded = book.record(read_at(FOUR_DAYS, now=LATE + 1, since=NOON + 2 * DAY), keep=DAY)
+    assert (recorded.dropped, recorded.withdrawn) == (2, 0)
+    left_over = book.totals(0, LATE + DAY)
+    assert (left_over.kills, left_over.ghosts) == (1, 0)
+    assert book.seen(0, LATE + DAY) == ((NOON + 2 * DAY + HOUR, LATE + 1),)
 
 
 def test_two_that_write_at_the_same_time_write_one_after_the_other(database: URL) -> None:

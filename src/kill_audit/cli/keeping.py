@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kill_audit import when
 from kill_audit.cli.completion import files
 from kill_audit.cli.options import Reading
+from kill_audit.errors import UsageError
 from kill_audit.places import LEDGER, state_directory
 
 if TYPE_CHECKING:
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
     from kill_audit.ledger import Ledger, Scope
 
 _MACHINE_ID = Path("/etc/machine-id")
+
+AGAIN_DAYS = 8
+AGAIN = when.span(f"{AGAIN_DAYS}d")
+"""Kills younger than that are judged again at each run: by then their tasks have come back, or have not."""
+
+KEEP = "2y"
+"""How long the ledger keeps what it has, unless --keep says otherwise."""
 
 
 def ledger_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,6 +40,33 @@ def ledger_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     without = click.option("--no-ledger", is_flag=True, help="Neither read nor write the ledger.")
     return place(without(function))
+
+
+def keep_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option that says how long the ledger keeps findings, for commands that write it."""
+    return click.option(
+        "--keep",
+        default=KEEP,
+        show_default=True,
+        metavar="SPAN",
+        help=f"How long the ledger keeps findings and coverage; at least {AGAIN_DAYS}d.",
+        callback=lambda _context, _option, text: span_kept(text),
+    )(function)
+
+
+def span_kept(text: str) -> int:
+    """Read the value of `--keep`, in microseconds.
+
+    Raises:
+        UsageError: it is no time span, or shorter than the time in which kills are judged again.
+    """
+    span = when.span(text)
+    if span < AGAIN:
+        raise UsageError(
+            f"--keep {text}: kills are judged again for {AGAIN_DAYS} days, so they are kept that long",
+            hint=f"the weekly summary looks back eight weeks; the default is {KEEP}",
+        )
+    return span
 
 
 def ledger_of(asked: Reading, place: str | None, *, writing: bool = False) -> "Ledger | None":

@@ -13,8 +13,8 @@ import click
 from kill_audit import when
 from kill_audit.cli.acceptances import acceptances_of, accepted_option, with_accepted
 from kill_audit.cli.completion import files
-from kill_audit.cli.keeping import completed, ledger_of, ledger_options
-from kill_audit.cli.options import Reading, reading, run_log_options, source_options
+from kill_audit.cli.keeping import completed, keep_option, ledger_of, ledger_options
+from kill_audit.cli.options import Reading, reading, run_log_options, window_options
 from kill_audit.cli.output import put
 from kill_audit.cli.reading import document_of
 from kill_audit.errors import KillAuditError, UsageError
@@ -78,9 +78,10 @@ def _mail_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command(name="mail", short_help="Mail the summary of the last week.")
-@source_options
+@window_options(since="Monday of the last whole week", until="the Monday after it; now with --since")
 @run_log_options
 @ledger_options
+@keep_option
 @accepted_option
 @_mail_options
 @click.pass_obj
@@ -163,7 +164,7 @@ def _kept(document: "Document", shared: Reading, asked: dict[str, Any]) -> _Kept
     if ledger is None:
         return _Kept(document=document)
     if not asked["dry_run"]:
-        ledger.record(document, moves=False)
+        ledger.record(document, moves=False, keep=asked["keep"])
     return _Kept(
         document=completed(document, ledger, shared.zone),
         weeks=ledger.weeks(_WEEKS_BEFORE, micros(document.window.since), shared.zone),

@@ -63,8 +63,14 @@ def _add(function: Callable[..., Any], options: tuple[Callable[..., Any], ...]) 
     return function
 
 
-_SINCE = click.option("-S", "--since", metavar="TIME", help=f"Deaths from then on.  [default: {DEFAULT_SPAN} ago]")
-_UNTIL = click.option("-U", "--until", metavar="TIME", help="Deaths before then.  [default: now]")
+def _since(default: str) -> Callable[..., Any]:
+    return click.option("-S", "--since", metavar="TIME", help=f"Deaths from then on.  [default: {default}]")
+
+
+def _until(default: str) -> Callable[..., Any]:
+    return click.option("-U", "--until", metavar="TIME", help=f"Deaths before then.  [default: {default}]")
+
+
 _PLACES = (
     click.option("-u", "--unit", "units", multiple=True, metavar="UNIT|GLOB", help="Only these units. Repeatable."),
     click.option(
@@ -122,12 +128,19 @@ _PLACES = (
 
 def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say what to read; without any of -D, --file, --root and `-` it is this host's journal."""
-    return _add(function, (_SINCE, _UNTIL, *_PLACES))
+    return window_options()(function)
+
+
+def window_options(
+    *, since: str = f"{DEFAULT_SPAN} ago", until: str = "now"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give what adds the same, for a command whose window is another one when none is named; in words for its help."""
+    return lambda function: _add(function, (_since(since), _until(until), *_PLACES))
 
 
 def recent_source_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the same without --until, for a command that means something else by that word."""
-    return _add(function, (_SINCE, *_PLACES))
+    return _add(function, (_since(f"{DEFAULT_SPAN} ago"), *_PLACES))
 
 
 def run_log_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from kill_audit.cli.acceptances import place_of, shown
 from kill_audit.cli.completion import files
+from kill_audit.cli.keeping import span_kept
 from kill_audit.cli.options import Reading, run_log_options, source_options
 from kill_audit.errors import UsageError
 
@@ -26,7 +28,8 @@ _HIDDEN = ("/home/", "/root/", "/run/user/")
 _GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 _NOT_PASSED_ON = frozenset({"since", "until", "boot", "quiet", "verbose", "user"})
 _PATHS = frozenset({"directories", "files", "root"})
-_MAIL_ONLY = ("to", "sender", "due", "label", "smtp", "smtp_ca", "sendmail")
+_PLACES = frozenset({"run_log", "ledger", "smtp_ca", "accepted_file"})
+_MAIL_ONLY = ("to", "sender", "due", "label", "accepted_file", "smtp", "smtp_ca", "sendmail")
 
 
 _CRON_OPTION = click.option("--cron", is_flag=True, help="Lines of cron instead of systemd's timers.")
@@ -77,7 +80,9 @@ def command() -> None:
 @click.option(
     "--run-log-password-file", metavar="FILE", help="Where the run log's password is, likewise.", shell_complete=files
 )
+@click.option("--accepted", "accepted_file", metavar="FILE", help="As for mail.", shell_complete=files)
 @click.option("--ledger", metavar="URL|FILE", help="As for collect and mail.", shell_complete=files)
+@click.option("--keep", metavar="SPAN", help="As for collect and mail.")
 @click.option("--program", metavar="PATH", help="The kill-audit to run.  [default: this one]", shell_complete=files)
 @source_options
 @run_log_options
@@ -96,6 +101,8 @@ def install(ctx: click.Context, /, **asked: Any) -> int:
     for name, flag in (("since", "--since"), ("until", "--until"), ("boot", "--boot")):
         if asked[name] is not None:
             raise UsageError(f"{flag} is for a single run", hint="leave it out: each run knows its own window")
+    if asked["keep"] is not None:
+        span_kept(asked["keep"])
     upcoming = schedule.next_run(asked["weekly"])
     plan = _plan(ctx, asked)
     if asked["cron"]:
@@ -158,16 +165,17 @@ def _plan(ctx: click.Context, asked: dict[str, Any]) -> "Plan":
     from kill_audit.schedule import Plan
 
     hardened = not (asked["user"] or asked["cron"])
-    shared = tuple(_words(ctx, asked, [*(one.name for one in fields(Reading)), "ledger"]))
+    hidden = _HIDDEN if hardened else ()
+    shared = tuple(_words(ctx, asked, [*(one.name for one in fields(Reading)), "ledger", "keep"], hidden))
     shared += ("--user",) if asked["user"] else ()
     shared += tuple(word for path in _configuration(ctx, hardened=hardened)[:1] for word in ("--config", str(path)))
-    mail = tuple(_words(ctx, asked, list(_MAIL_ONLY)))
+    mail = tuple(_words(ctx, asked, list(_MAIL_ONLY), hidden))
     if hardened and _no_way(ctx, asked):
         # sendmail needs the right to become another group, which the service gives up (NoNewPrivileges=).
         mail += ("--smtp", "smtp+insecure://localhost")
     return Plan(
         weekly=asked["weekly"],
-        program=_program(asked["program"], hidden=_HIDDEN if hardened else ()),
+        program=_program(asked["program"], hidden=hidden),
         collect=("collect", "--quiet", *shared),
         mail=("mail", "--quiet", *shared, *mail),
         user=asked["user"],
@@ -193,8 +201,12 @@ def _configuration(ctx: click.Context, *, hardened: bool) -> list[Path]:
     return [path for path in read if not (hardened and str(path).startswith(_HIDDEN))]
 
 
-def _words(ctx: click.Context, asked: Mapping[str, Any], names: list[str]) -> Iterator[str]:
-    """Write options again as they were given; what a configuration says is left to the configuration."""
+def _words(ctx: click.Context, asked: Mapping[str, Any], names: list[str], hidden: tuple[str, ...]) -> Iterator[str]:
+    """Write options again as they were given; what a configuration says is left to the configuration.
+
+    Raises:
+        UsageError: one names a file that the service cannot see.
+    """
     options = {param.name: param for param in ctx.command.params}
     for name in names:
         if name in _NOT_PASSED_ON or name not in asked or ctx.get_parameter_source(name) not in _GIVEN:
@@ -204,12 +216,18 @@ def _words(ctx: click.Context, asked: Mapping[str, Any], names: list[str]) -> It
             if isinstance(one, bool):
                 yield from (word,) if one else ()
             elif one is not None:
-                yield from (word, _passed_on(name, str(one)))
+                passed_on = _passed_on(name, str(one))
+                if hidden and passed_on.removeprefix("@").startswith(hidden):
+                    raise UsageError(
+                        f"{word} {one}: a hardened service cannot see {passed_on}",
+                        hint="keep it elsewhere, such as /etc/kill-audit, or use --user",
+                    )
+                yield from (word, passed_on)
 
 
 def _passed_on(name: str, value: str) -> str:
     """A value as it means the same from any folder."""
-    if name in _PATHS or (name in {"run_log", "ledger", "smtp_ca"} and "://" not in value and value[:1] != "@"):
+    if name in _PATHS or (name in _PLACES and "://" not in value and value[:1] != "@"):
         return os.path.abspath(value)  # noqa: PTH100 - a glob is no path yet
     if "://" in value:
         from kill_audit.config import refuse_secrets
@@ -258,10 +276,24 @@ def _notes(ctx: click.Context, asked: Mapping[str, Any]) -> Iterator[str]:
     for path in read:
         if path not in named:
             yield f"what runs later does not read {path}: give what it needs in {_HOST_CONFIGURATION}"
+    if (left_out := _acceptances_left_out(ctx, asked, hardened=hardened)) is not None:
+        yield f"what runs later does not read {left_out}: name it with --accepted"
     if named and hardened:
         yield f"the service's user must be able to read {named[0]}"
     if hardened and _no_way(ctx, asked):
         yield "a hardened service cannot run sendmail: it mails to port 25 of this host; name another with --smtp"
+
+
+def _acceptances_left_out(ctx: click.Context, asked: Mapping[str, Any], *, hardened: bool) -> str | None:
+    """Name the file of accepted findings that is read here, and that the mail, run elsewhere, would not find."""
+    from kill_audit.accepted_file import place
+
+    if asked["accepted_file"] is not None or ctx.obj is None:
+        return None
+    here = place_of(None, ctx.obj)
+    read_later = [*_configuration(ctx, hardened=hardened)[:1]]
+    read_later += [path for path in ctx.obj.files if path == _HOST_CONFIGURATION]
+    return shown(here) if here.exists() and place(None, read_later, Path("/")) != here else None
 
 
 # -- show and remove ----------------------------------------------------------
@@ -297,9 +329,17 @@ def _show_lines(text: str) -> None:
             click.echo(f"    {line.removeprefix('ExecStart=')}")
         elif line.startswith("OnCalendar="):
             calendar = line.removeprefix("OnCalendar=").replace("%%", "%")
-            click.echo(f"    {calendar}, next: {schedule.next_run(calendar) or 'systemd-analyze is not here to tell'}")
+            click.echo(f"    {calendar}, next: {_next_run(calendar)}")
         elif line[:1].isdigit():
             click.echo(f"    {line}")
+            if (event := schedule.calendar_of(line)) is not None:
+                click.echo(f"    {event}, next: {_next_run(event)}")
+
+
+def _next_run(calendar: str) -> str:
+    from kill_audit import schedule
+
+    return schedule.next_run(calendar) or "systemd-analyze is not here to tell"
 
 
 @command.command(name="remove", short_help="Stop and remove the timers.")

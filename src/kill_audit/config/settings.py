@@ -222,6 +222,7 @@ def _settings(merged: Mapping[str, Any], given: Sequence[files.Given], *, notes:
     whole = msgspec.convert({**merged, **typed}, Configuration)
     options = {key: value for key, value in merged.items() if key not in _TABLES}
     options |= {name: merged[name]["url"] for name in _MASTERS if "url" in merged.get(name, {})}
+    options |= {"keep": whole.ledger.keep} if whole.ledger.keep is not None else {}
     return Settings(
         files=tuple(one.path for one in given),
         notes=notes,

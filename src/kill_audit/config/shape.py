@@ -132,9 +132,10 @@ class Schedule(Table, frozen=True, kw_only=True):
 
 
 class Ledger(Table, frozen=True, kw_only=True):
-    """`[ledger]`: where reports are kept."""
+    """`[ledger]`: where reports are kept, and for how long."""
 
     url: Place | None = None
+    keep: Span | None = None
 
 
 class Configuration(Table, frozen=True, kw_only=True):

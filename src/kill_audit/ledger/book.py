@@ -23,7 +23,7 @@ from kill_audit.ledger.evidence import GONE, OUT_OF_REACH, Hole, holes, reach, s
 from kill_audit.ledger.failures import LedgerError
 from kill_audit.ledger.kept import Kept, Key, Kind, decoded
 from kill_audit.ledger.merge import changes
-from kill_audit.ledger.place import engine_for, file_of, locate
+from kill_audit.ledger.place import engine_for, file_of, is_there, locate
 from kill_audit.ledger.spans import Span, Spans, joined, length, less, within
 from kill_audit.ledger.supplement import Held, supplemented
 from kill_audit.ledger.tables import BOOK, FINDING, PROBLEM, SEEN, STEPS, migrate, refuse_later, version_of
@@ -35,6 +35,9 @@ T = TypeVar("T")
 UNWATCHED: Final = 3_600_000_000
 """Microseconds that may be missing from a period that is compared with another, and at most a part of it."""
 _PART: Final = 50
+
+_AHEAD: Final = 3_600_000_000
+"""Microseconds by which what was read may lie after now; what does further, a run left whose clock was wrong."""
 
 _TRIES: Final = 5
 _DEADLOCK: Final = frozenset({"40001", "40P01", "1213"})
@@ -67,12 +70,14 @@ class Scope:
 class Recorded:
     """What a document changed: how many kills are new, are told otherwise than before, were withdrawn.
 
-    `lost`: spans since the last position that the journal had already lost when it was read.
+    `lost`: spans since the last position that the journal had already lost when it was read. `dropped`: kills that had
+    been kept as long as they were to be.
     """
 
     new: int
     changed: int
     withdrawn: int
+    dropped: int
     lost: Spans
 
 
@@ -92,7 +97,7 @@ def open_ledger(
     """
     url = locate(text, environ)
     path = file_of(url)
-    if path is not None and not writing and not path.is_file():
+    if path is not None and not writing and not is_there(path):
         return None
     ledger = Ledger(engine_for(url, writing=writing), shown=str(path) if path else hidden(url), scope=scope)
     if writing:
@@ -127,13 +132,15 @@ class Ledger:
 
     # -- writing --------------------------------------------------------------
 
-    def record(self, document: Document, *, moves: bool = True) -> Recorded:
+    def record(self, document: Document, *, moves: bool = True, keep: Micros | None = None) -> Recorded:
         """Keep a document's findings and coverage, and (if `moves`) until when has been read, in one transaction.
+
+        With `keep` what is older than that many microseconds is dropped from the book in the same transaction.
 
         Raises:
             LedgerError: the ledger cannot be written; nothing of the document is kept then.
         """
-        return self._run(lambda connection: _record(connection, self._scope, document, moves=moves))
+        return self._run(lambda connection: _record(connection, self._scope, document, moves=moves, keep=keep))
 
     # -- reading --------------------------------------------------------------
 
@@ -263,18 +270,22 @@ def _was_in_the_way(error: Exception) -> bool:
 # -- one transaction ----------------------------------------------------------
 
 
-def _record(connection: Connection, scope: Scope, document: Document, *, moves: bool) -> Recorded:
+def _record(connection: Connection, scope: Scope, document: Document, *, moves: bool, keep: Micros | None) -> Recorded:
     book, position = _locked_book(connection, scope)
     since, until = reach(document)
-    now_seen = seen(document)
+    before, now_seen = _seen(connection, book, 0, micros(document.generated_at) + _AHEAD), seen(document)
+    if position is not None and position > micros(document.generated_at) + _AHEAD:
+        position = None
     known = _known(connection, book, document)
     found = changes(known, document)
     _put(connection, book, new=found.new, again=found.again, withdrawn=found.withdrawn)
     _replace_problems(connection, book, document, now_seen)
-    all_seen = joined((*_seen(connection, book, 0, _END), *now_seen))
+    oldest = _oldest_kept(document, before, keep)
+    dropped = _drop(connection, book, oldest)
+    all_seen = joined((*before, *now_seen))
     connection.execute(sa.delete(SEEN).where(SEEN.c.book == book))
-    if all_seen:
-        connection.execute(sa.insert(SEEN), [{"book": book, "since": s, "until": u} for s, u in all_seen])
+    if left := within(all_seen, oldest, _END):
+        connection.execute(sa.insert(SEEN), [{"book": book, "since": s, "until": u} for s, u in left])
     lost: Spans = ()
     if moves and document.coverage.entries and (position is None or since <= position):
         if position is not None:
@@ -284,8 +295,30 @@ def _record(connection: Connection, scope: Scope, document: Document, *, moves: 
         new=sum(one.kind is Kind.KILL for one in found.new),
         changed=sum(one.kind is Kind.KILL and one.body != known[one.key].body for one in found.again),
         withdrawn=sum(kind is Kind.KILL for kind, _ in found.withdrawn),
+        dropped=dropped,
         lost=lost,
     )
+
+
+def _oldest_kept(document: Document, before: Spans, keep: Micros | None) -> Micros:
+    """From when on findings stay, so many microseconds before the end of what earlier runs had read.
+
+    Not before now: a clock that is wrong for one run, as at a boot before it is set, must not empty the book.
+    """
+    if keep is None or not before:
+        return 0
+    return max(0, min(before[-1][1], micros(document.generated_at)) - keep)
+
+
+def _drop(connection: Connection, book: int, oldest: Micros) -> int:
+    """Drop what is older than a moment, and give the number of kills; a ghost is as old as its last sighting."""
+    old = (FINDING.c.book == book) & (FINDING.c.at < oldest)
+    old &= (FINDING.c.kind != Kind.GHOST) | (FINDING.c.judged_at < oldest)
+    kills = sa.select(sa.func.count()).select_from(FINDING).where(old & (FINDING.c.kind == Kind.KILL))
+    number = connection.execute(kills).scalar_one()
+    connection.execute(sa.delete(FINDING).where(old))
+    connection.execute(sa.delete(PROBLEM).where((PROBLEM.c.book == book) & (PROBLEM.c.until <= oldest)))
+    return number
 
 
 def _gone(document: Document) -> Iterable[Span]:

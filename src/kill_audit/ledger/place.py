@@ -10,6 +10,7 @@ can read it (https://www.sqlite.org/wal.html, "Overview").
 """
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -76,6 +77,23 @@ def file_of(url: URL) -> Path | None:
     if not name or name == ":memory:":
         raise LedgerError("a ledger in memory keeps nothing", hint="write --ledger FILE, or a URL of a database")
     return Path(name).expanduser().absolute()
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file to read.
+
+    Raises:
+        LedgerError: it lies in a folder that this user may not look into, as that of a service is.
+    """
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise LedgerError(
+            f"cannot read the ledger {path}: {error.strerror}",
+            hint="read it as the user who collects (or as root), or go without by --no-ledger",
+        ) from None
 
 
 def engine_for(url: URL, *, writing: bool) -> Engine:

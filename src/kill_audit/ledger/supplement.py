@@ -59,7 +59,7 @@ def supplemented(document: Document, held: Held) -> Document:
     more = [_marked(one.body, one) for one in added if isinstance(one.body, Kill)]
     whole = msgspec.structs.replace(
         document,
-        coverage=_coverage(document, held, told, gone, f"{len(more):,} of {len(more) + len(kills):,} kills"),
+        coverage=_coverage(document, held, told, gone, _from_here(len(more), len(more) + len(kills))),
         kills=_sorted((*kills, *more), "at"),
         deploys=_sorted((*document.deploys, *_bodies(added, Deploy)), "since"),
         incidents=_sorted((*document.incidents, *_bodies(added, Incident)), "since"),
@@ -112,10 +112,10 @@ def _sorted(items: Sequence[T], by: str) -> tuple[T, ...]:
 # -- coverage -----------------------------------------------------------------
 
 
-def _coverage(document: Document, held: Held, told: Spans, gone: Spans, kills: str) -> Coverage:
+def _coverage(document: Document, held: Held, told: Spans, gone: Spans, said: str) -> Coverage:
     note = CoverageProblem(
         code=FROM_LEDGER,
-        detail=f"{kills} are from the ledger, because the journal no longer reaches back to them",
+        detail=said,
         since=timestamp(told[0][0]),
         until=timestamp(told[-1][1]),
     )
@@ -148,6 +148,14 @@ def _less_gone(source: SourceCoverage, seen: Spans) -> SourceCoverage:
         else:
             problems.append(problem)
     return msgspec.structs.replace(source, problems=tuple(problems))
+
+
+def _from_here(kills: int, of: int) -> str:
+    """Say how many of all kills the journal has lost and the ledger kept."""
+    if not kills:
+        return "the ledger knows what the journal no longer reaches back to, and has no kill of that time"
+    are = "is" if kills == 1 else "are"
+    return f"{kills:,} of {of:,} kills {are} from the ledger, because the journal no longer reaches back so far"
 
 
 def _remaining(gone: Spans, seen: Spans, problem: CoverageProblem | None) -> tuple[CoverageProblem, ...]:

@@ -6,6 +6,7 @@ document are made printable first, so that none can forge a line or a header.
 
 import datetime as dt
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,17 @@ from kill_audit.ledger import Week, covered, covered_days
 from kill_audit.render import figures, headline
 from kill_audit.render.figures import Share, place
 from kill_audit.render.printable import printable, printable_document
-from kill_audit.render.sentences import a_few, besides, drain, ran_for, reference, run_log, stale, unit_advice
+from kill_audit.render.sentences import (
+    a_few,
+    accepted,
+    besides,
+    drain,
+    ran_for,
+    reference,
+    run_log,
+    stale,
+    unit_advice,
+)
 from kill_audit.render.sentences import coverage as coverage_said
 from kill_audit.render.view import Clock, count, span
 
@@ -104,15 +115,15 @@ def content(summary: Summary) -> Content:
     quiet = is_quiet(document)
     return Content(
         subject=subject(summary),
-        headline=_quiet_line(summary) if quiet else headline(document),
+        headline=_quiet_line(summary) if quiet else _headline(document),
         period=_period(summary, document, clock),
         before=_before(summary),
         quiet=quiet,
         numbers=tuple(_numbers(document)),
         worst=tuple(_item(kill, clock) for kill in longest[:LISTED]),
-        more=_more(len(document.kills) - len(longest[:LISTED]), shown=bool(longest)),
+        more=_more(document, shown=len(longest[:LISTED])),
         causes=figures.by_cause(document),
-        tasks=figures.by_task(document)[:LISTED],
+        tasks=_tasks(document),
         deploys=tuple(_deploys(document, clock)),
         bars=tuple(_bars(summary)),
         coverage=tuple(_coverage(summary, document)),
@@ -160,7 +171,7 @@ def subject(summary: Summary) -> str:
         said.append(count(deploys, "deploy"))
     if days < of:
         said.append(f"only {days} of {count(of, 'day')} covered")
-    elif is_quiet(document):
+    elif not document.kills:
         said.append(f"{days} of {count(of, 'day')} covered")
     return f"kill-audit {printable(summary.label)}: {', '.join(said)}"
 
@@ -190,6 +201,11 @@ def _before(summary: Summary) -> str:
 # -- the parts ----------------------------------------------------------------
 
 
+def _headline(document: Document) -> str:
+    """The report's own, without the period before, which the numbers below it stand against."""
+    return headline(msgspec.structs.replace(document, previous=None))
+
+
 def _quiet_line(summary: Summary) -> str:
     days, of = covered_of(summary)
     entries = rounded(summary.document.coverage.entries)
@@ -217,12 +233,25 @@ def _numbers(document: Document) -> Iterator[Number]:
     # What the run log did not tell of then can only be compared if one was read then.
     known = before if before is not None and (before.by_verdict or not before.kills) else None
     yield _number("killed", "kills", now, before, bad=False)
+    if now.accepted:  # what was accepted then is not known: the ledger keeps kills as they were found
+        yield _number("accepted as known", "accepted", now, None, bad=False)
     if document.run_log is not None:
         yield _number("no run row", "missing", now, known)
         yield _number("row stuck open", "stuck", now, known)
+        yield from _other_verdicts(now, known)
         yield _number("ghost row" if now.ghosts == 1 else "ghost rows", "ghosts", now, known)
     if now.blind_deaths or (before is not None and before.blind_deaths):
         yield _number("blind death" if now.blind_deaths == 1 else "blind deaths", "blind_deaths", now, before)
+
+
+def _other_verdicts(now: Totals, known: Totals | None) -> Iterator[Number]:
+    """Count what the run log says of all other kills, as far as it says it of any."""
+    titles = texts.load().verdicts
+    for verdict, number in now.by_verdict.items():
+        if verdict not in figures.UNSETTLED_ROWS and number:
+            earlier = None if known is None else known.by_verdict.get(verdict, 0)
+            label = titles[verdict].title if verdict in titles else printable(verdict)
+            yield Number(label=label, now=number, before=earlier, bad=False)
 
 
 def _number(label: str, key: str, now: Totals, before: Totals | None, *, bad: bool = True) -> Number:
@@ -251,10 +280,33 @@ def _candidates(kill: Kill) -> str:
     return f"{figures.NO_NAME}, perhaps {a_few(names)}" if names else figures.NO_NAME
 
 
-def _more(number: int, *, shown: bool) -> str:
+def _more(document: Document, *, shown: int) -> str:
+    """Count the kills that are not shown; accepted ones never are."""
+    number, accepted = len(document.kills) - shown, document.totals.accepted
     if number <= 0:
         return ""
-    return f"and {count(number, 'more kill')}" if shown else count(number, "kill")
+    said = f"and {count(number, 'more kill')}" if shown else count(number, "kill")
+    if not accepted:
+        return said
+    return f"{said}, {'all' if accepted == number else f'{accepted:,} of them'} accepted as known"
+
+
+def _tasks(document: Document) -> tuple[Share, ...]:
+    """The tasks that were killed most, and all others as one."""
+    shares = figures.by_task(document, compared=True)
+    rest = shares[LISTED:]
+    if len(rest) <= 1:
+        return shares
+    lost_s = [share.lost_s for share in rest if share.lost_s is not None]
+    others = Share(
+        key=f"({count(len(rest), 'other task')})",
+        kills=sum(share.kills for share in rest),
+        missing=sum(share.missing for share in rest),
+        stuck=sum(share.stuck for share in rest),
+        lost_s=sum(lost_s) if lost_s else None,
+        before=None if document.previous is None else sum(share.before or 0 for share in rest),
+    )
+    return (*shares[:LISTED], others)
 
 
 def _deploys(document: Document, clock: Clock) -> Iterator[str]:
@@ -321,19 +373,28 @@ def _remarks(document: Document, clock: Clock) -> Iterator[str]:
     if ghosts := len(document.ghosts):
         names = a_few([reference(ghost.task) for ghost in document.ghosts])
         yield f"{count(ghosts, 'ghost row')}, still open although nothing runs: {names}"
-    for one in [one for one in document.acceptances if one.kills and one.stale is None][:LISTED]:
-        yield f"{count(one.kills, 'kill')} accepted by {one.by}: {one.reason} ({one.where})"
+    yield from _accepted(document, clock)
     if twice := len(document.duplicates):
         names = a_few([reference(one.task) for one in document.duplicates])
         yield f"{count(twice, 'task')} finished more than once: {names}"
     yield from besides(document)
 
 
+def _accepted(document: Document, clock: Clock) -> Iterator[str]:
+    """Say by which entries how many kills are accepted, and why."""
+    entries = Counter(kill.accepted for kill in document.kills if kill.accepted is not None).most_common()
+    for entry, number in entries[:LISTED]:
+        yield f"{count(number, 'kill')} {accepted(entry, clock)}"
+    if rest := entries[LISTED:]:
+        number = sum(number for _, number in rest)
+        yield f"{count(number, 'more kill')} accepted by {count(len(rest), 'other entry', 'other entries')}"
+
+
 def _steps(document: Document, clock: Clock) -> Iterator[tuple[str, str]]:
     """Commands to copy, each with the window, because by the time the mail is read the usual one is another."""
     window = f"-S {_spelt(document.window.since, clock)} -U {_spelt(document.window.until, clock)}"
-    longest, rest = figures.worst_first(document)
-    for kill in (*longest, *rest)[:1]:
+    longest, _ = figures.worst_first(document)
+    for kill in longest[:1]:
         yield f"kill-audit show {kill.id} {window}", "the evidence for the first kill above"
     if document.kills:
         yield f"kill-audit report {window} -x", "all of it, with what each finding means and how to fix it"

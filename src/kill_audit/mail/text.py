@@ -15,7 +15,7 @@ def text(content: Content) -> str:
     if not content.quiet:
         blocks += [
             *_block("", _numbers(content.numbers, content.before)),
-            *_block("WORST FIRST", _worst(content)),
+            *_block("WORST FIRST" if content.worst else "", _worst(content)),
             *_block("BY CAUSE", _shares(content.causes, content.before)),
             *_block("BY TASK", _shares(content.tasks, content.before)),
             *_block("BY DEPLOY", map(_bullet, content.deploys)),

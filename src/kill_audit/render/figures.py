@@ -77,9 +77,12 @@ def by_cause(document: Document) -> tuple[Share, ...]:
     return _shares(document.kills, [kill.cause for kill in document.kills], before)
 
 
-def by_task(document: Document) -> tuple[Share, ...]:
-    """The kills by task name, most first."""
-    return _shares(document.kills, [kill.task.name or NO_NAME for kill in document.kills], None)
+def by_task(document: Document, *, compared: bool = False) -> tuple[Share, ...]:
+    """The kills by task name, most first; `compared` with the period before, also those that only that one had."""
+    before = None
+    if compared and document.previous:
+        before = {name or NO_NAME: number for name, number in document.previous.by_task.items()}
+    return _shares(document.kills, [kill.task.name or NO_NAME for kill in document.kills], before)
 
 
 def by_deploy(document: Document) -> tuple[DeployShare, ...]:

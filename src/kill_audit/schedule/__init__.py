@@ -6,7 +6,7 @@ systemd-analyze, crontab). Rules of this room: what it did not write it neither 
 
 from kill_audit.schedule.failures import ScheduleError
 from kill_audit.schedule.own import Whose, block_of, refuse_others, remove, whose, with_block, write
-from kill_audit.schedule.plan import COLLECT, CRON_NAME, MAIL, Plan, cron_text, unit_files
+from kill_audit.schedule.plan import COLLECT, CRON_NAME, MAIL, Plan, calendar_of, cron_text, unit_files
 from kill_audit.schedule.programs import crontab, manager_runs, next_run, replace_crontab, tell_manager
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "ScheduleError",
     "Whose",
     "block_of",
+    "calendar_of",
     "cron_text",
     "crontab",
     "manager_runs",

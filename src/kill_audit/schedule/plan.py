@@ -19,6 +19,7 @@ CRON_NAME = "kill-audit"
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _WEEKLY = re.compile(r"(?P<day>[A-Za-z]{3,9})\s+(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})")
+_CRON_LINE = re.compile(r"(?P<minute>[0-9]{1,2}) (?P<hour>\*|[0-9]{1,2}) \* \* (?P<day>\*|[0-6]) ")
 _DESCRIPTIONS = {
     COLLECT: "Keep what the journal shows of killed Celery tasks",
     MAIL: "Mail the weekly summary of killed Celery tasks",
@@ -110,6 +111,15 @@ def cron_time(weekly: str) -> str:
             hint="write it as 'Mon 08:00', in this host's zone",
         )
     return f"{int(found['minute'])} {int(found['hour'])} * * {day % 7}"
+
+
+def calendar_of(line: str) -> str | None:
+    """Write the time of one of `cron_text`'s lines as a calendar event (`17 * * * *` is `*:17`); None of others."""
+    found = _CRON_LINE.match(line)
+    if found is None:
+        return None
+    time = f"{found['hour'] if found['hour'] == '*' else found['hour'].zfill(2)}:{found['minute'].zfill(2)}"
+    return time if found["day"] == "*" else f"{_DAYS[int(found['day']) - 1]} {time}"
 
 
 def cron_command(words: tuple[str, ...]) -> str:

@@ -79,6 +79,7 @@ REST = """\
 # weekly = "Mon 08:00"
 # [ledger]
 # url = "sqlite:////var/lib/kill-audit/ledger.sqlite3"
+# keep = "2y"
 
 # Any option of one command alone:
 # [commands.report]
