@@ -1,5 +1,7 @@
 """The ledger on the command line: which book, and a report completed by it."""
 
+import errno
+import os
 from pathlib import Path
 
 import msgspec
@@ -63,6 +65,23 @@ def test_without_a_ledger_a_report_is_as_it_is(kill_audit: Command, state: Path)
     whole = reported(kill_audit)
     assert from_ledger(whole, Reading(files=(DEPLOY[-1],)), None) == whole
     assert not state.exists()
+
+
+def test_a_ledger_in_a_closed_folder_is_a_warning(
+    kill_audit: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder of a service may be closed to whoever reports: the report stands without what is kept there."""
+    whole = reported(kill_audit)
+    look = Path.stat
+
+    def closed(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.name == "ledger.sqlite3":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return look(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", closed)
+    assert from_ledger(whole, Reading(files=(DEPLOY[-1],)), None) == whole
+    assert "warning: without the ledger: cannot read the ledger" in capsys.readouterr().err
 
 
 def test_a_broken_ledger_is_a_warning_unless_it_was_named(

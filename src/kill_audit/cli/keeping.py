@@ -107,7 +107,12 @@ def from_ledger(document: "Document", asked: Reading, place: str | None) -> "Doc
 def _is_kept() -> bool:
     """Whether there may be a ledger at the usual place: to look there loads SQLAlchemy."""
     folder = state_directory(os.environ)
-    return folder is None or (folder / LEDGER).exists()
+    try:
+        return folder is None or bool((folder / LEDGER).stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # the folder is closed to this user: whoever opens the ledger says so
+        return True
 
 
 def completed(document: "Document", ledger: "Ledger", zone: "dt.tzinfo") -> "Document":
