@@ -195,8 +195,17 @@ def test_a_command_s_own_table_goes_before_what_all_commands_share(home: Home) -
     )
     found, there = home.load(), home.here
     assert found.defaults("report") == {"output": "html", "since": "7d", "write": f"{there}/c"}
-    assert found.defaults("mail") == {"since": "7d", "when": "always", "write": f"{there}/b"}
+    assert found.defaults("mail") == {"when": "always", "write": f"{there}/b"}
     assert found.defaults("units") == {"since": "7d"}
+
+
+def test_the_window_of_all_commands_is_not_that_of_the_week(home: Home) -> None:
+    """`since` at the top leaves mail its last whole week, and collect where it ended."""
+    home.write('since = "3d"\n')
+    found = home.load()
+    assert found.defaults("units") == {"since": "3d"}
+    assert found.defaults("mail") == {}
+    assert found.defaults("collect") == {}
 
 
 def test_relative_paths_are_taken_from_the_file_s_own_folder(home: Home) -> None:

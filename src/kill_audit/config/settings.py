@@ -21,6 +21,10 @@ _MASTERS: Final = ("run-log", "results", "ledger")  # tables whose other keys ar
 _TABLES: Final = frozenset({*_MASTERS, "deploy-marks", "tasks", "mail", "schedule", "commands"})
 _TOPICS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType({"mail": Mail, "schedule": Schedule})
 _FOR_REPORT: Final = frozenset({"output"})  # other commands have formats of their own
+_OWN_WINDOW: Final = _FOR_REPORT | {"since", "until"}  # the last week, and since the last run
+_NOT_FOR: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {"report": frozenset(), "mail": _OWN_WINDOW, "collect": _OWN_WINDOW}
+)
 
 
 class TaskRules(Mapping[str, TaskSettings]):
@@ -79,7 +83,8 @@ class Settings:
 
     def defaults(self, command: str) -> dict[str, Any]:
         """Give the values of a command's options by their names, where the files say any."""
-        shared = {key: value for key, value in self.options.items() if command == "report" or key not in _FOR_REPORT}
+        others = _NOT_FOR.get(command, _FOR_REPORT)
+        shared = {key: value for key, value in self.options.items() if key not in others}
         return {**shared, **self.commands.get(command, {})}
 
     def origin(self, command: str, option: str) -> Path | None:
