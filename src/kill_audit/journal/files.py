@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -16,6 +16,7 @@ from kill_audit.entry import Batch, Problem, Question
 from kill_audit.errors import SourceError
 from kill_audit.journal.choosing import Reader, read_journal, why_not_by_columns
 from kill_audit.journal.export import read_export
+from kill_audit.journal.holes import holes
 from kill_audit.journal.jsonlines import read_json
 from kill_audit.journal.layout import ARCHIVED, Header, UnmappableError
 from kill_audit.journal.opening import HEAD_BYTES, Kind, kind_of, unpacked
@@ -177,9 +178,11 @@ class ProblemSource:
         return "; ".join(problem.detail for problem in self.problems)
 
     def batches(self, question: Question) -> Iterator[Batch | Problem]:
-        """Yield the problems."""
-        del question
-        yield from self.problems
+        """Yield the problems, but for those of spans outside the window."""
+        for problem in self.problems:
+            since, until = problem.since, problem.until
+            if (until is None or until > question.since) and (since is None or since < question.until):
+                yield problem
 
 
 Found = FileSource | ProblemSource
@@ -235,20 +238,27 @@ def folder_sources(folder: str, workspace: Workspace) -> Iterator[Found]:
     """
     top = Path(folder)
     try:
-        places = [top, *journal_folders(top)]
-        found = [path for place in places for path in journal_files(place)]
+        files = {place: journal_files(place) for place in (top, *journal_folders(top))}
     except FileNotFoundError as error:
         raise SourceError(f"{folder}: no such directory", hint=_nearby(folder)) from error
     except NotADirectoryError as error:
         raise SourceError(f"{folder}: not a directory", hint=f"give a file as --file {folder}") from error
     except PermissionError as error:
         raise SourceError(f"{error.filename}: permission denied", hint=MAY_READ) from error
-    if not found:
+    if not any(files.values()):
         raise SourceError(
             f"{folder}: holds no journal files (*.journal, *.journal~)",
             hint=f"give files of other kinds or names as --file '{top / '*'}'",
         )
-    yield from (_among_others(str(path), workspace) for path in found)
+    for place, paths in files.items():
+        yield from (_among_others(str(path), workspace) for path in paths)
+        yield from without_some(place, paths)
+
+
+def without_some(place: Path, paths: Sequence[Path]) -> Iterator[ProblemSource]:
+    """Tell which spans files that are missing in a folder leave without entries."""
+    if problems := tuple(holes(paths)):
+        yield ProblemSource(name=str(place), problems=problems)
 
 
 def journal_folders(top: Path) -> list[Path]:

@@ -23,6 +23,7 @@ from kill_audit.journal.files import (
     distinct,
     journal_files,
     journal_folders,
+    without_some,
 )
 from kill_audit.journal.opening import Kind
 
@@ -68,6 +69,8 @@ def open_host(
         sources += [FileSource(name=str(path), path=str(path), kind=Kind.JOURNAL) for path in readable]
         if len(readable) < len(files):
             sources.append(_hidden(place, len(files) - len(readable), len(files)))
+        elif not user:  # one user's files are not the whole log
+            sources += without_some(place, files)
     _refuse_nothing(top, found, sources, user=user)
     if not any(path.is_relative_to(top / _PERSISTENT) for path in found):
         sources.append(_problem(top / _VOLATILE, "volatile", _ONLY_VOLATILE))

@@ -44,7 +44,7 @@ class UnmappableError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What is needed of a file's header; times in microseconds since the epoch."""
+    """What is needed of a file's header; times in microseconds since the epoch, numbers of entries in their log."""
 
     flags: int
     state: int
@@ -57,6 +57,8 @@ class Header:
     array: int
     first: Micros
     last: Micros
+    first_number: int
+    last_number: int
 
     @classmethod
     def read(cls, descriptor: int) -> "Header":
@@ -84,6 +86,8 @@ class Header:
             array=number(176),
             first=number(184),
             last=number(192),
+            first_number=number(168),
+            last_number=number(160),
         )
 
 
