@@ -13,7 +13,7 @@ from kill_audit import texts
 from kill_audit.document import Document
 from kill_audit.entry import Micros, Question
 from kill_audit.errors import RunLogError, RunLogGoneError
-from kill_audit.reconcile import Row, State, Verdict
+from kill_audit.reconcile import Row, State, Verdict, matching
 
 
 def killed_once(at: float = 60, received: float = 0) -> Unit:
@@ -297,6 +297,19 @@ def test_verdict_is_one_of_them(starts: list[float], states: list[State]) -> Non
     assert verdict in {one.value for one in Verdict} - {"unsettled", "uncovered"}
     if verdict == "stuck":
         assert {State.OPEN, State.RETRY, State.OTHER} & {one.state for one in rows}
+
+
+@given(
+    starts=st.lists(st.integers(min_value=-100, max_value=500), max_size=6),
+    states=st.lists(st.sampled_from(State), min_size=6, max_size=6),
+)
+def test_many_rows_are_matched_as_few_are(starts: list[int], states: list[State]) -> None:
+    """Where there are many pairs pandas sorts them, and the verdict is the same."""
+    rows = [row("t1", state, start, key=str(n)) for n, (start, state) in enumerate(zip(starts, states, strict=False))]
+    few = verdict_of(killed_once(), *rows)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(matching, "_MANY", 0)
+        assert verdict_of(killed_once(), *rows) == few
 
 
 def test_a_row_without_times_comes_last() -> None:

@@ -246,10 +246,6 @@ class _Tables:
         self._is_open = True
         self.run_log = run_log_of(self._asked, self._settings)
         self.results = _results_of(self._asked, self._settings, self.run_log)
-        if self.run_log is not None:
-            from kill_audit.reconcile import get_ready
-
-            get_ready()
 
 
 # -- running the scans --------------------------------------------------------

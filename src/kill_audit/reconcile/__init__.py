@@ -7,7 +7,7 @@ Rules of this room:
 3. The first verdict that holds is given (`verdicts`). Age is measured at the moment the run log is read, never against
    the window.
 4. A question that the run log refuses takes no other question's answer away.
-5. pandas proposes the pairs here and nowhere above; it is imported only when there is a run log.
+5. pandas proposes the pairs here and nowhere above, where they are many; its import alone takes longer than few do.
 
 Times are microseconds since the epoch, UTC.
 """
@@ -24,7 +24,7 @@ from kill_audit.entry import Micros, Question
 from kill_audit.errors import RunLogError, RunLogGoneError
 from kill_audit.reconcile.clock import Clock, clock_of, skew_s
 from kill_audit.reconcile.ghosts import Ghost, ghosts_of
-from kill_audit.reconcile.matching import Attempt, Matches, attempts_of, by_ids, by_names, get_ready, without_rows
+from kill_audit.reconcile.matching import Attempt, Matches, attempts_of, by_ids, by_names, without_rows
 from kill_audit.reconcile.naming import named_by_results
 from kill_audit.reconcile.rows import (
     SETTLE,
@@ -54,7 +54,6 @@ __all__ = [
     "StoredResult",
     "Twice",
     "Verdict",
-    "get_ready",
     "named_by_results",
     "reconcile",
 ]

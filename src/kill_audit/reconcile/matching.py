@@ -9,6 +9,7 @@ and say different things, nothing is guessed.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kill_audit import events
 from kill_audit.classify import Kill
@@ -179,14 +180,16 @@ def best_first(pairs: Sequence[Pair], tolerance: Micros) -> Matches:
     return Matches(row_of=row_of, torn=frozenset(torn))
 
 
-def get_ready() -> None:
-    """Import what is heavy here, while there is time: the journals are still being read."""
-    import pandas as pd  # noqa: F401, PLC0415 - see `_near`
+_MANY: Final = 20_000
 
 
 def _near(pairs: Sequence[Pair], tolerance: Micros) -> Iterator[Pair]:
     """Give the pairs within the tolerance, the best first."""
-    import pandas as pd  # noqa: PLC0415 - heavy, and only needed where there are rows
+    if len(pairs) < _MANY:
+        return iter(
+            sorted((one for one in pairs if one.outside <= tolerance), key=lambda one: (one.outside, one.apart))
+        )
+    import pandas as pd  # noqa: PLC0415 - its import takes as long as some hundred thousand pairs without it
 
     frame = pd.DataFrame([(pair.outside, pair.apart) for pair in pairs], columns=["outside", "apart"])
     near = frame[frame["outside"] <= tolerance].sort_values(["outside", "apart"], kind="stable")
