@@ -90,9 +90,9 @@ def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
     times_shown = Counter(one for few in shown for one in few)
     several = _in_several([partial.finished for partial in partials], shown)
     for place, partial in enumerate(partials):
-        elsewhere = {one for one in partial.retried if times_shown[one] > (one in shown[place])}
-        elsewhere.update(several[among(several, partial.finished)].tolist())
-        asked = partial.repeated | (elsewhere - shown[place])
+        retried = {one for one, times in partial.retried.items() if times and times_shown[one] > (one in shown[place])}
+        finished = {*several[among(several, partial.finished)].tolist()} - shown[place]
+        asked = partial.repeated | retried | finished
         if asked:
             wanted[place] = asked
     return wanted
