@@ -1,11 +1,11 @@
 """Causes and fates: each rule with its witness and a near miss, and the order in which the rules are tried."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
-from builders import EARLYOOM, OOMD, TASK, Journal, Unit, audited
+from builders import EARLYOOM, MANAGER, OOMD, TASK, Journal, Unit, audited
 from kill_audit import texts
 from kill_audit.classify import CAUSES, FATES, Cause, Fate, TaskSettings
 from kill_audit.document import Document, Kill
@@ -390,6 +390,27 @@ def test_sudo_kill_of_others(command: str) -> None:
     unit = running("t1", concurrency=1)
     steps(sudo(f"/usr/bin/{command}"), child_dies())(unit)
     assert only(audited(unit.journal)).cause == "unknown"
+
+
+def test_stop_of_a_user_s_unit() -> None:
+    """A user's unit may bear the name of the system's: the stop by its own manager is what its tasks died of."""
+    system = running("t1")
+    system.dies(1, 0)
+    system.journal.at(60)
+    slices = "/user.slice/user-1000.slice/user@1000.service"
+    user = system.journal.unit(main=500, starts=False, cgroup=f"{slices}/app.slice/{system.name}")
+    user.runs = 2
+    user.starts()
+    user.received("t2")
+    manager = replace(MANAGER, uid=1000, unit="user@1000.service", cgroup=f"{slices}/init.scope")
+    about = {"USER_UNIT": user.name, "USER_INVOCATION_ID": user.invocation, "JOB_ID": "9", "JOB_TYPE": "restart"}
+    user.journal.write("Stopping...", manager, pid=400, MESSAGE_ID="de5b426a63be47a7b6ac3eaac82e2f6f", **about)
+    user.dies(1, 0, 15)
+    user.journal.write("Stopped.", manager, pid=400, MESSAGE_ID="9d1aaa27d60140bd96365438aad20286", **about)
+    assert [(kill.task.id, kill.cause) for kill in audited(user.journal).kills] == [
+        ("t1", "unknown"),
+        ("t2", "unit-stop"),
+    ]
 
 
 def test_power_loss() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import EVERYTHING, TASK, Journal, Unit, audited
+from builders import EVERYTHING, TASK, Journal, Memory, Unit, audited
 from kill_audit.document import Document
 from kill_audit.journal import open_sources
 
@@ -558,6 +558,25 @@ def test_second_sigterm() -> None:
     new.succeeded("t2", 2, 25)
     stopped(new)
     assert nothing(audited(new.journal))
+
+
+def test_second_sigterm_told_at_exit() -> None:
+    """Up to 5.0.1 both shutdowns and the banner leave a buffer in one write, as the worker exits: no word is lost."""
+    unit = Journal().unit(version="4.4.7", starts=False)
+    unit.runs = 1
+    unit.ready()
+    unit.received_old("t1")
+    unit.received_old("t2")
+    unit.journal.at(30)
+    warm = unit.warm()
+    unit.journal.entries[-1:] = [replace(warm, cursor=f"s=1;i={n};t=661814;x=9b53e5ca787a8930") for n in (775, 776)]
+    unit.restores(1)
+    unit.bare(f" -------------- {unit.node} v4.4.7 (cliffs)")
+    unit.bare("- *** --- * --- .> concurrency: 2 (prefork)")
+    unit.systemd.succeeded()
+    assert killed(audited(unit.journal)) == {"t1", "t2"}
+    copy = [replace(entry, cursor=entry.cursor.replace("s=1;", "s=2;")) for entry in unit.journal.entries]
+    assert killed(audited(unit.journal, Memory(name="copy", entries=copy))) == {"t1", "t2"}
 
 
 @pytest.mark.parametrize("version", ["4.4.7", "5.2.7", "5.3.6", "5.5.3", "5.7.0"])

@@ -225,6 +225,34 @@ def test_reload_that_restarts() -> None:
     assert micros(deploy.since) // SECOND == moment(60) // SECOND
 
 
+@pytest.mark.parametrize("reloaded", [True, False])
+def test_reload_without_a_word(reloaded: bool) -> None:
+    """Up to 5.0.1 a worker's word of its restart never leaves a buffer: the reload before its new life tells of it."""
+    journal = Journal()
+    unit = journal.unit(version="4.4.7", starts=False)
+    unit.runs = 1
+    unit.ready()
+    journal.at(60)
+    if reloaded:
+        unit.systemd.says("Reloading celery@a.service...", "d34d037fff1847e6ae669a370e694725")
+    journal.at(75)
+    unit.ready()
+    windows = [(micros(one.since) // SECOND, micros(one.until) // SECOND) for one in deploys(journal)]
+    assert windows == ([(moment(60) // SECOND, moment(75) // SECOND)] if reloaded else [])
+
+
+def test_reload_alone() -> None:
+    """A reload after which the worker goes on as it was is no deploy."""
+    journal = Journal()
+    unit = journal.unit(version="4.4.7")
+    journal.at(60)
+    unit.systemd.says("Reloading celery@a.service...", "d34d037fff1847e6ae669a370e694725")
+    journal.at(75)
+    unit.received_old("t1")
+    unit.succeeded("t1", 1)
+    assert deploys(journal) == ()
+
+
 def test_lone_hangup_is_none() -> None:
     """A SIGHUP that no reload of the unit sent is no deploy."""
     journal = Journal()

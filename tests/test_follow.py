@@ -196,6 +196,21 @@ def test_open_elsewhere() -> None:
     assert second_look([one, followed(other.journal)]) == {1: frozenset({hash_of("t1")})}
 
 
+def test_retried_and_received_again() -> None:
+    """Of an id that is open where it was retried before, the first run is looked for again if another source tells."""
+    unit = Journal().unit()
+    unit.received("t1")
+    unit.journal.at(5)
+    unit.received("t1")  # a message may be received again before the "retry:" line of its first try
+    unit.retries("t1", 1)
+    one = followed(unit.journal)
+    assert [run.received and run.received.at for run in one.runs] == [moment(5)]
+    assert second_look([one]) == {}
+    unit.journal.entries[:-1] = []
+    again = second_look([one, followed(unit.journal)])
+    assert again == {0: frozenset({hash_of("t1")})}
+
+
 def test_end_without_beginning() -> None:
     """An end whose receipt lies in another source is kept."""
     unit = Journal().unit()

@@ -17,7 +17,7 @@ from kill_audit import events
 from kill_audit.document import Confidence
 from kill_audit.entry import Micros
 from kill_audit.events import Event, UnitEvent
-from kill_audit.timeline import Death, Ending, History, Mark, Stop, stops_of
+from kill_audit.timeline import Death, Ending, Group, History, Mark, Stop, stops_of
 from kill_audit.timeline.lives import CLOSE, SECOND, Life
 
 # A pool's main process looks for dead children at least every 5 s, and prints up to 15 s late with some brokers; a
@@ -107,15 +107,15 @@ class Scene:
 
     history: History
     settings: Mapping[str, TaskSettings]
-    stops: dict[tuple[str, str, str], tuple[Stop, ...]] = field(default_factory=dict)
+    stops: dict[tuple[Group, int, Micros], tuple[Stop, ...]] = field(default_factory=dict)
     taken_oom: dict[int, Death] = field(default_factory=dict)
 
     def stop_at(self, life: Life, moment: Micros, tail: Micros = STOP_TAIL) -> Stop | None:
         """The stop of the life's unit that a moment lies in."""
-        key = life.group[:3]
-        if key not in self.stops:
-            self.stops[key] = stops_of(life.about)
-        for stop in reversed(self.stops[key]):
+        # By life: a user's unit and the system's may have one name, and each has a manager of its own.
+        if life.key not in self.stops:
+            self.stops[life.key] = stops_of(life.about)
+        for stop in reversed(self.stops[life.key]):
             other_run = stop.invocation_id and life.group.invocation and stop.invocation_id != life.group.invocation
             if (
                 not other_run

@@ -116,6 +116,7 @@ def _marked(history: History) -> Iterable[Marked]:
 
 def _spells(history: History) -> Iterable[Spell]:
     seen: set[tuple[str, str, str, Micros]] = set()
+    starts = {(life.group, life.main_pid, life.started.at) for life in history.lives if life.started and life.main_pid}
     for life in history.lives:
         down = [
             event.at
@@ -138,14 +139,21 @@ def _spells(history: History) -> Iterable[Spell]:
             seen.add(key)
             until = stop.until if stop.until is not None else max(stop.begun.at, life.last.at)
             yield _spell(life, stop.begun.at, until)
-        for event in life.said:
-            if isinstance(event, events.Reexec) and _reloaded(life, event.at):
-                yield _spell(life, event.at, life.end.at or life.last.at)
+        for moment in _reloads(life, again_in_place=(life.group, life.main_pid, life.end.at) in starts):
+            yield _spell(life, moment, life.end.at or life.last.at)
 
 
-def _reloaded(life: Life, moment: Micros) -> bool:
-    """Whether a worker's own restart was asked for by a reload of its unit: a lone SIGHUP is no deploy."""
-    return any(isinstance(one, events.UnitReloading) and abs(one.at - moment) <= DEATH_TAIL for one in life.about)
+def _reloads(life: Life, *, again_in_place: bool) -> Iterable[Micros]:
+    """When a reload of its unit made a worker restart itself: a lone SIGHUP is no deploy.
+
+    Celery up to 5.0.1 loses its own line of it in a buffer as it executes itself anew; then the reload that came last
+    before the process began another life.
+    """
+    asked = [event.at for event in life.about if isinstance(event, events.UnitReloading)]
+    said = [event.at for event in life.of(events.Reexec)]
+    if said or not again_in_place:
+        return [at for at in said if any(abs(at - reload) <= DEATH_TAIL for reload in asked)]
+    return [at for at in asked if life.end.at is not None and life.first_at <= at <= life.end.at][-1:]
 
 
 def _spell(life: Life, since: Micros, until: Micros) -> Spell:

@@ -8,7 +8,7 @@ Rules of this file:
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,9 +90,9 @@ def second_look(partials: Sequence[Partial]) -> dict[int, frozenset[int]]:
     times_shown = Counter(one for few in shown for one in few)
     several = _in_several([partial.finished for partial in partials], shown)
     for place, partial in enumerate(partials):
-        elsewhere = {one for one in partial.retried if times_shown[one] > (one in shown[place])}
-        elsewhere.update(several[among(several, partial.finished)].tolist())
-        asked = partial.repeated | (elsewhere - shown[place])
+        retried = {one for one, times in partial.retried.items() if times and times_shown[one] > (one in shown[place])}
+        finished = {*several[among(several, partial.finished)].tolist()} - shown[place]
+        asked = partial.repeated | retried | finished
         if asked:
             wanted[place] = asked
     return wanted
@@ -218,21 +218,7 @@ def _silent_programs(told: Told, lives: Sequence[Life]) -> Iterator[Blind]:
 
 
 def _told(partials: Sequence[Partial]) -> Told:
-    seen: set[tuple[object, ...]] = set()
-    every: list[Event] = []
-    for partial in partials:
-        for event in partial.events:
-            key = (
-                type(event),
-                event.at,
-                event.seen.pid,
-                event.seen.text,
-                event.seen.monotonic,
-                event.seen.cursor[-20:],
-            )
-            if key not in seen:
-                seen.add(key)
-                every.append(event)
+    every = _each_once(event for partial in partials for event in partial.events)
     every.sort(key=lambda event: event.at)
     every = _heard(every, partials)
     worker: dict[tuple[Group, int], list[WorkerEvent]] = defaultdict(list)
@@ -253,6 +239,33 @@ def _told(partials: Sequence[Partial]) -> Told:
         units={key: tuple(found) for key, found in units.items()},
         other=tuple(other),
     )
+
+
+_HASH = 20  # at the end of a cursor, `x=`: the hash of an entry's fields, the same in every file it was copied to
+
+
+def _each_once(told: Iterable[Event]) -> list[Event]:
+    """Leave out what is read again, in the same file or in a copy of it.
+
+    Lines of one write have one time and may have one text: "Warm shutdown" twice, where Celery up to 5.0.1 leaves it
+    in a buffer until it exits. Only their numbers (`i=`) tell them apart, and only those of one writer (`s=`) compare.
+    """
+    met: set[tuple[Hashable, str]] = set()
+    by_writer: Counter[tuple[Hashable, str]] = Counter()
+    kept: Counter[Hashable] = Counter()
+    every: list[Event] = []
+    for event in told:
+        seen = event.seen
+        what = (type(event), event.at, seen.pid, seen.text, seen.monotonic, seen.cursor[-_HASH:])
+        if (what, seen.cursor) in met:
+            continue
+        met.add((what, seen.cursor))
+        writer = seen.cursor.partition(";")[0]
+        by_writer[what, writer] += 1
+        if by_writer[what, writer] > kept[what]:
+            kept[what] += 1
+            every.append(event)
+    return every
 
 
 def _heard(every: Sequence[Event], partials: Sequence[Partial]) -> list[Event]:
