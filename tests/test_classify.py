@@ -617,6 +617,24 @@ def test_requeued_and_bounced() -> None:
     assert fate_of(unit) == "requeued"
 
 
+def test_another_bounced() -> None:
+    """One message bounced, and one of two killed runs was received again: that one's, so the other's is gone."""
+    unit = running("t1", "t2")
+    unit.systemd.stopping()
+    unit.warm()
+    unit.exited(1, 15)
+    unit.exited(2, 15)
+    unit.lost(0, 15)
+    unit.lost(1, 15)
+    unit.says("Requeuing undeliverable message for queue 'celery': No consumers.", level="WARNING")
+    unit.systemd.succeeded()
+    unit.systemd.stopped("restart")
+    unit.starts(500)
+    unit.received("t2")
+    fates = {kill.task.id: kill.fate for kill in audited(unit.journal).kills}
+    assert fates == {"t1": "lost", "t2": "redelivered"}
+
+
 def test_restored_others() -> None:
     """A worker that puts back fewer messages than it leaves unfinished does not show whose they are."""
     unit = running("t1", "t2", "t3", concurrency=1)

@@ -620,13 +620,11 @@ def requeued(death: Death, scene: Scene) -> Said | None:
     run, life = death.run, death.life
     if run is None:
         return None
-    if any(isinstance(event, events.RequeueBounced) and event.at >= death.at - CLOSE for event in life.said):
-        waiting = [
-            other
-            for other in scene.history.deaths
-            if other.life is life and other.run is not None and redelivered(other, scene) is None
-        ]
-        if len(waiting) == 1:
+    bounced = sum(isinstance(event, events.RequeueBounced) and event.at >= death.at - CLOSE for event in life.said)
+    if bounced:
+        dead = [other for other in scene.history.deaths if other.life is life and other.run is not None]
+        waiting = [other for other in dead if redelivered(other, scene) is None]
+        if len(waiting) == 1 and bounced >= len(dead):  # what was received again may be what had bounced
             return Fate.REQUEUED, "the worker put its message back on the queue while it stopped"
     restored = sum(
         event.count for event in life.said if isinstance(event, events.Restoring) and event.at >= death.at - CLOSE
