@@ -263,7 +263,7 @@ def test_a_traceback_holds_no_password(tmp_path: Path, kind: str) -> None:
         check=False,
         cwd=tmp_path,
     )
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" in done.stderr
     assert not {PASSWORD, "psycopg", "pymysql"} & set(done.stderr.replace("/", " / ").split())
     assert PASSWORD not in done.stderr
