@@ -5,6 +5,7 @@ The environment's `KILL_AUDIT_LAB` chooses the scenarios: `quick` (default), `al
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from .truth import Truth
 
 pytestmark = pytest.mark.lab
 
+FAILED = Path(".lab/failed")
 WANTED = os.environ.get("KILL_AUDIT_LAB", "quick")
 
 
@@ -49,9 +51,17 @@ def test_report_tells_the_truth(stage: Stage, celery: Celery, scenario: Scenario
     try:
         with play(stage, celery, scenario) as truth:
             wrong = said_wrongly(stage, truth)
+            if any(wrong.values()):
+                keep_journal(stage, FAILED / f"{scenario.name}-{celery.version}")
     except MissingError as missing:
         pytest.skip(str(missing))
     assert wrong == {question: [] for question in wrong}
+
+
+def keep_journal(stage: Stage, place: Path) -> None:
+    """Copy the machine's journal, which goes with the machine, to where a failure can be looked into."""
+    stage.run("journalctl", "--sync")
+    shutil.copytree(stage.container.root / "var/log/journal", place, dirs_exist_ok=True)
 
 
 def said_wrongly(stage: Stage, truth: Truth) -> dict[str, list[str]]:
