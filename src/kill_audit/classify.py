@@ -615,16 +615,24 @@ def redelivered(death: Death, scene: Scene) -> Said | None:
     return Fate.REDELIVERED, f"received again by {later[0].group.unit or 'a worker'}{then}"
 
 
+def _came_back(death: Death, moment: Micros, scene: Scene) -> bool:
+    """Whether a killed run's message had been received again by a moment."""
+    receipts = scene.history.receipts.get(death.run.task_id, ()) if death.run is not None else ()
+    return any(death.at < receipt.at <= moment for receipt in receipts)
+
+
 def requeued(death: Death, scene: Scene) -> Said | None:
     """The message was seen going back: bounced, or restored by a worker that had nothing else to restore."""
     run, life = death.run, death.life
     if run is None:
         return None
-    bounced = sum(isinstance(event, events.RequeueBounced) and event.at >= death.at - CLOSE for event in life.said)
+    bounced = [event.at for event in life.said if isinstance(event, events.RequeueBounced)]
+    bounced = [at for at in bounced if at >= death.at - CLOSE]
     if bounced:
         dead = [other for other in scene.history.deaths if other.life is life and other.run is not None]
-        waiting = [other for other in dead if redelivered(other, scene) is None]
-        if len(waiting) == 1 and bounced >= len(dead):  # what was received again may be what had bounced
+        away = [other for other in dead if not _came_back(other, bounced[0], scene)]
+        waiting = [other for other in away if redelivered(other, scene) is None]
+        if len(waiting) == 1 and len(bounced) >= len(away):  # what was received again later may be what had bounced
             return Fate.REQUEUED, "the worker put its message back on the queue while it stopped"
     restored = sum(
         event.count for event in life.said if isinstance(event, events.Restoring) and event.at >= death.at - CLOSE
