@@ -4,7 +4,6 @@ tomlkit keeps what people wrote in an entry; what stands around it is not even r
 """
 
 import datetime as dt
-import os
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +17,7 @@ from kill_audit.accepted_file.failures import AcceptedFileError
 from kill_audit.accepted_file.reading import TABLE, Entry, entries, text_of
 from kill_audit.document import timestamp
 from kill_audit.entry import Micros
+from kill_audit.whole_file import replace_file
 
 HEAD: Final = """\
 # Killed task runs that are accepted as known: each stays counted and is shown with its reason, and fails no report.
@@ -135,16 +135,10 @@ def _day(at: Micros, zone: dt.tzinfo) -> Any:
 
 
 def _write(path: Path, text: str, shown: str) -> None:
-    """Replace the file as a whole, so that nobody reads half of it; its permissions stay."""
-    whole = path.resolve()
-    part = whole.with_name(f".{whole.name}.{os.getpid()}")
+    """Write the file, or say which one to name instead."""
     try:
-        part.write_bytes(text.encode())
-        if whole.exists():
-            part.chmod(whole.stat().st_mode & 0o7777)
-        part.replace(whole)
+        replace_file(path, text.encode())
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise AcceptedFileError(
             f"cannot write {shown}: {error.strerror}", hint="name a file that you may write with --accepted FILE"
         ) from error

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kill_audit.errors import KillAuditError, UsageError
+from kill_audit.whole_file import replace_file
 
 if TYPE_CHECKING:
     from kill_audit.document import Document, Kill
@@ -65,17 +66,12 @@ def put(data: bytes, target: str) -> None:
         WriteError: it cannot be written; what was there before is still there.
     """
     path = Path(target).resolve()
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(data)
-            return
-        part.write_bytes(data)
-        if path.exists():
-            part.chmod(path.stat().st_mode & 0o7777)
-        part.replace(path)
+        else:
+            replace_file(path, data)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise WriteError(
             f"cannot write {target}: {error.strerror}", hint="choose another place with -w FILE"
         ) from error
