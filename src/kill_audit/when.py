@@ -151,6 +151,11 @@ def window(since: str | None, until: str | None, *, now: int, zone: tzinfo, defa
     return Window(since=start, until=end)
 
 
+def exactly(at: int) -> str:
+    """Write a moment (microseconds since the epoch) so that `moment` reads the very same."""
+    return f"@{at // 1_000_000}.{at % 1_000_000:06d}"
+
+
 def describe(micros: int, zone: tzinfo) -> str:
     """A point in time for people, to the second: `2026-11-30 18:17:16 CET`.
 

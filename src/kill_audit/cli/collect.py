@@ -70,9 +70,8 @@ def _window(asked: Reading, position: int | None, keep: int) -> Reading:
     if asked.since is not None:
         named = when.moment(asked.since, now=now, zone=asked.zone)
         since = named if position is None else min(since, named)
-    return replace(asked, since=_at(max(0, since, now - keep)), until=None if asked.until is None else _at(until))
-
-
-def _at(moment: int) -> str:
-    """Write a moment so that `when.moment` reads the very same."""
-    return f"@{moment // 1_000_000}.{moment % 1_000_000:06d}"
+    return replace(
+        asked,
+        since=when.exactly(max(0, since, now - keep)),
+        until=None if asked.until is None else when.exactly(until),
+    )

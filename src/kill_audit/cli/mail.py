@@ -112,14 +112,10 @@ def _window(asked: Reading) -> tuple[Reading, bool]:
     now = time.time_ns() // 1000
     if asked.since is None and asked.until is None:
         since, until = last_week(now, asked.zone)
-        return replace(asked, since=_at(since), until=_at(until)), True
+        return replace(asked, since=when.exactly(since), until=when.exactly(until)), True
     window = when.window(asked.since, asked.until, now=now, zone=asked.zone)
     whole = last_week(window.until, asked.zone) == (window.since, window.until)
-    return replace(asked, since=_at(window.since), until=_at(window.until)), whole
-
-
-def _at(moment: int) -> str:
-    return f"@{moment // 1_000_000}.{moment % 1_000_000:06d}"
+    return replace(asked, since=when.exactly(window.since), until=when.exactly(window.until)), whole
 
 
 # -- what is said -------------------------------------------------------------
