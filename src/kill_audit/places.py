@@ -1,7 +1,7 @@
 """The folders for what is kept between runs, as systemd and the XDG Base Directory Specification name them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -22,27 +22,22 @@ def state_directory(environ: Mapping[str, str], *, root: bool | None = None) -> 
         environ: the environment.
         root: whether the user is root; None looks.
     """
-    if first := environ.get("STATE_DIRECTORY", "").partition(":")[0]:
-        return Path(first)
-    if _is_root(root):
-        return _STATE_OF_THE_SYSTEM
-    try:
-        return platformdirs.user_state_path("kill-audit", appauthor=False)
-    except RuntimeError:  # a user without a home, as a service's may be
-        return None
+    return _directory("STATE_DIRECTORY", _STATE_OF_THE_SYSTEM, platformdirs.user_state_path, environ, root)
 
 
 def cache_directory(environ: Mapping[str, str], *, root: bool | None = None) -> Path | None:
     """Name the folder of what may be lost, in the same way: `$CACHE_DIRECTORY` goes first."""
-    if first := environ.get("CACHE_DIRECTORY", "").partition(":")[0]:
+    return _directory("CACHE_DIRECTORY", _CACHE_OF_THE_SYSTEM, platformdirs.user_cache_path, environ, root)
+
+
+def _directory(
+    variable: str, of_the_system: Path, of_the_user: Callable[..., Path], environ: Mapping[str, str], root: bool | None
+) -> Path | None:
+    if first := environ.get(variable, "").partition(":")[0]:
         return Path(first)
-    if _is_root(root):
-        return _CACHE_OF_THE_SYSTEM
+    if os.geteuid() == 0 if root is None else root:
+        return of_the_system
     try:
-        return platformdirs.user_cache_path("kill-audit", appauthor=False)
-    except RuntimeError:
+        return of_the_user("kill-audit", appauthor=False)
+    except RuntimeError:  # a user without a home, as a service's may be
         return None
-
-
-def _is_root(root: bool | None) -> bool:
-    return os.geteuid() == 0 if root is None else root
