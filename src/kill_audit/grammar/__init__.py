@@ -102,7 +102,7 @@ def _service_line(
 ) -> None:
     recognised = celery.recognise(message, lambda: _seen(batch, row, message))
     if recognised is None:
-        if any(word in message for word in systemd.SUPERVISORS_WORDS):
+        if not batch.origins[batch.origin[row]].vouched and any(word in message for word in systemd.SUPERVISORS_WORDS):
             found.extend((row, event) for event in systemd.supervisor(_seen(batch, row, message)))
         return
     said, made = recognised
