@@ -15,7 +15,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 USER, PASSWORD = "kill-audit", "s3cr3t/w@rd"
 
 
-@dataclass(slots=True)
+@dataclass
 class Post:
     """What a server got, and what it answers: to each DATA the next of `answers` ("cut" hangs up), then 250."""
 

@@ -258,7 +258,8 @@ def test_no_mutated_journal_crashes_or_hangs_the_reader(tmp_path: Path) -> None:
     packed = (DAMAGED / "afl-corrupted-journals.tar.zst").read_bytes()
     plain = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
     with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4
+        archive.extractall(tmp_path)  # noqa: S202 - made by systemd, and checked where Python can
     files = [path for path in sorted(tmp_path.rglob("*")) if path.is_file()][::EVERY]
     found = outcomes(*files)
     assert len(found) == len(files) > 600 // EVERY
